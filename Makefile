@@ -1,0 +1,51 @@
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+CPP_FILES = $(shell find runtime_ops python tests -name '*.cpp' -o -name '*.h')
+HAS_GTEST = echo '\#include <gtest/gtest.h>' | g++ -E -x c++ - >/dev/null 2>&1
+
+.PHONY: help setup build demo test test-full test-cpp test-python bench lint format clean
+
+help:  ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+setup:  ## create .venv with the pinned packages (once; then instant and offline)
+	@tools/setup.sh
+
+build: setup  ## compile what changed and install the package into .venv, editable
+	@python -m pip --disable-pip-version-check install --quiet --no-build-isolation --no-deps -e .
+
+demo: build  ## export a small CNN, train it, and compare with PyTorch
+	@daf demo --out build/demo
+
+test: lint test-cpp test-python  ## everything that must pass: lint, C++ tests (plain and sanitized), Python tests
+
+test-cpp: setup
+	@mkdir -p build; if $(HAS_GTEST); then \
+	  for preset in dev asan; do \
+	    cmake --preset $$preset >build/$$preset.log || { cat build/$$preset.log; exit 1; }; \
+	    cmake --build --preset $$preset --target daf_tests && ctest --preset $$preset || exit 1; \
+	  done; \
+	else echo "SKIP C++ tests: GoogleTest is not installed (Debian: apt-get install libgtest-dev)"; fi
+
+test-python: build
+	@pytest -n 2
+
+test-full: build  ## full-size models: minutes, and several GB of memory
+	@pytest -m full
+
+bench: build  ## time a training step against PyTorch
+	@daf bench step --json build/bench.json
+
+lint: setup  ## ruff, mypy, clang-format
+	@ruff check .
+	@ruff format --check --quiet . || { echo "run 'make format'"; exit 1; }
+	@rm -rf build/package && mkdir -p build/package/daf
+	@ln -s $(addprefix ../../../,$(wildcard python/daf/*) exporter tools) build/package/daf
+	@mypy
+	@clang-format --dry-run -Werror $(CPP_FILES)
+
+format: setup  ## rewrite sources in the project's style
+	@ruff check --fix-only --quiet . && ruff format --quiet .
+	@clang-format -i $(CPP_FILES)
+
+clean:  ## remove build products (.venv stays)
+	@rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

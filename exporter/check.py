@@ -1,0 +1,86 @@
+"""`daf-export --check`: one step of the exported program against PyTorch eager."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from daf import native
+from daf.exporter.eager import loss_and_gradients
+from daf.exporter.fuse_optimizer import AdamW, Sgd, optimizer_state_name
+
+if TYPE_CHECKING:
+    from daf.exporter.pipeline import Export
+
+LIMIT = 1e-3
+# A gradient this small beside the largest one is rounding noise (a bias before BatchNorm is exactly 0 in theory).
+_NOISE = 1e-3
+# Without momentum the gradient is read off the change of the weight: a large step drowns the weight's own rounding.
+_LARGE_LR = 1e4
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    loss: float
+    eager_loss: float
+    errors: dict[str, float]  # parameter -> relative error of its gradient
+
+    @property
+    def worst(self) -> tuple[str, float]:
+        name = max(self.errors, key=self.errors.__getitem__)
+        return name, self.errors[name]
+
+    @property
+    def loss_error(self) -> float:
+        return abs(self.loss - self.eager_loss) / max(abs(self.eager_loss), 1e-12)
+
+    @property
+    def passed(self) -> bool:
+        return max(self.loss_error, self.worst[1]) <= LIMIT  # False for NaN
+
+
+def check(export: Export) -> CheckResult:
+    """Runs the program that was written, in this process; nothing of it is kept."""
+    assert export.written is not None
+    written = export.written
+    eager_loss, expected = loss_and_gradients(export.model, export.batch, export.options.file.loss)
+    session = native.Session(str(written.program), str(written.manifest_path))
+    loss = session.step([t.numpy() for t in export.batch], _LARGE_LR)
+    return CheckResult(loss, eager_loss, relative_errors(program_gradients(export, session), expected))
+
+
+def program_gradients(export: Export, session: Any) -> dict[str, Tensor]:
+    """The gradients of the first step, taken from what the optimizer made of them."""
+    optimizer = export.options.optimizer
+    initial = dict(export.model.named_parameters(remove_duplicate=False))
+    if not isinstance(optimizer, Sgd | AdamW):
+        outputs = session.outputs()
+        return {name: torch.from_numpy(outputs[f"grad:{name}"]) for name in export.trained}
+    state = session.state()
+    found = {}
+    for name in export.trained:
+        weight = initial[name].detach()
+        if isinstance(optimizer, AdamW):
+            found[name] = torch.from_numpy(state[optimizer_state_name(name, "exp_avg")]) / (1 - optimizer.beta1)
+        elif optimizer.momentum:
+            applied = torch.from_numpy(state[optimizer_state_name(name, "momentum_buffer")])
+            found[name] = applied - optimizer.weight_decay * weight
+        else:
+            applied = (weight - torch.from_numpy(state[name])) / _LARGE_LR
+            found[name] = applied - optimizer.weight_decay * weight
+    return found
+
+
+def relative_errors(found: dict[str, Tensor], expected: dict[str, Tensor]) -> dict[str, float]:
+    """Largest difference over the largest gradient, per parameter; tiny gradients against the model's largest."""
+    largest = {name: float(grad.abs().max()) if grad.numel() else 0.0 for name, grad in expected.items()}
+    floor = _NOISE * max(largest.values())
+    return {
+        name: float((found[name].reshape(grad.shape) - grad).abs().max()) / max(largest[name], floor, 1e-30)
+        if grad.numel()
+        else 0.0
+        for name, grad in expected.items()
+    }

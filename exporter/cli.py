@@ -1,0 +1,197 @@
+"""`daf-export`: parses, runs the pipeline, prints what came out."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from daf.cli_errors import run_command
+from daf.errors import Exit, UserError
+from daf.files import check_output
+from daf.text import format_bytes, format_table
+
+if TYPE_CHECKING:
+    from daf.exporter.fuse_optimizer import Optimizer
+    from daf.exporter.pipeline import Export
+
+EPILOG = """\b
+Examples:
+  daf-export cnn_digits -o digits.pte
+  daf-export resnet18 --set width=16 --batch-size 8 --optimizer sgd --check -o r.pte
+  daf-export my_model.py --optimizer adamw --lr 3e-4 --weight-decay 0.01 -o mine.pte
+  daf-export roberta_lora --set layers=2 --optimizer none --dump graphs -o lora.pte
+"""
+
+
+def _settings(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    settings = {}
+    for value in values:
+        name, separator, text = value.partition("=")
+        if not separator or not name:
+            raise click.BadParameter(f"{value!r} is not of the form name=value, as in --set width=16")
+        settings[name] = text
+    return settings
+
+
+@click.command(epilog=EPILOG)
+@click.version_option(package_name="daf-mobile")
+@click.argument("model")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The program to write, OUT.pte.")
+@click.option("--set", "settings", multiple=True, callback=_settings, metavar="NAME=VALUE", help="A model setting.")
+@click.option("--batch-size", type=click.IntRange(min=1), help="Short for --set batch_size=N.")
+@click.option("--dynamic-batch", is_flag=True, help="Also run batches smaller than the exported one.")
+@click.option("--optimizer", type=click.Choice(["sgd", "adamw", "none"]), default="sgd", show_default=True)
+@click.option("--lr", type=click.FloatRange(min=0), help="Learning rate; a run can set another. [0.01; adamw 0.001]")
+@click.option("--momentum", type=click.FloatRange(0, 1, max_open=True), help="For sgd. [0.9]")
+@click.option("--nesterov", is_flag=True, help="Nesterov momentum, for sgd.")
+@click.option("--weight-decay", type=click.FloatRange(min=0), help="[0; adamw 0.01]")
+@click.option("--activations", type=click.Choice(["fp32"]), default="fp32", show_default=True)
+@click.option("--check", "check_step", is_flag=True, help="Run one step and compare loss and gradients with PyTorch.")
+@click.option("--dump", type=click.Path(path_type=Path, file_okay=False), help="Write the graph after each phase.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+def export(
+    model: str,
+    output: Path,
+    settings: dict[str, str],
+    batch_size: int | None,
+    dynamic_batch: bool,
+    optimizer: str,
+    lr: float | None,
+    momentum: float | None,
+    nesterov: bool,
+    weight_decay: float | None,
+    activations: str,
+    check_step: bool,
+    dump: Path | None,
+    quiet: bool,
+) -> int:
+    """Lower MODEL (a model.py or a zoo name) to a program that trains on a phone.
+
+    MODEL defines model(**settings), batch(**settings) and loss(output, target). Beside OUT.pte, a manifest
+    OUT.daf.json and the example batch OUT.example.safetensors are written.
+    """
+    if output.suffix != ".pte":
+        raise click.BadParameter(f"{output} does not end in .pte", param_hint="--output")
+    if batch_size is not None:
+        settings["batch_size"] = str(batch_size)
+    check_output(output)
+    if dump is not None:
+        _make_folder(dump)
+
+    from daf.exporter.load import load_model_file
+
+    file = load_model_file(model, settings)  # the user's own mistakes first: torch's exporter takes seconds to import
+
+    with _silenced():
+        from daf.exporter.pipeline import N_PHASES, Options, export_program
+
+    progress = _Progress(N_PHASES, quiet)
+    options = Options(
+        file=file,
+        output=output,
+        optimizer=_optimizer(optimizer, lr, momentum, nesterov, weight_decay),
+        activations=activations,
+        dynamic_batch=dynamic_batch,
+        dump=dump,
+    )
+    exported = export_program(options, progress.phase)
+    progress.done()
+    if not quiet:
+        click.echo(summary(exported))
+    return _check(exported) if check_step else Exit.OK
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """The libraries report on import what they could not load of their optional parts (CUDA kernels and the like)."""
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+class _Progress:
+    """One line per phase with its duration."""
+
+    def __init__(self, n_phases: int, quiet: bool) -> None:
+        self._n_phases, self._quiet = n_phases, quiet
+        self._started: float | None = None
+
+    def phase(self, number: int, name: str) -> None:
+        self.done()
+        if not self._quiet:
+            click.echo(f"[{number}/{self._n_phases}] {name:<24}", nl=False)
+        self._started = time.monotonic()
+
+    def done(self) -> None:
+        if self._started is not None and not self._quiet:
+            click.echo(f"{time.monotonic() - self._started:6.1f} s")
+
+
+def _make_folder(folder: Path) -> None:
+    from daf.files import output_error
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise output_error(folder, error) from error
+
+
+def _optimizer(
+    name: str, lr: float | None, momentum: float | None, nesterov: bool, weight_decay: float | None
+) -> Optimizer:
+    from daf.exporter.fuse_optimizer import AdamW, NoOptimizer, Sgd
+
+    given: dict[str, Any] = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov or None}
+    given = {option: value for option, value in given.items() if value is not None}
+    taken = {"sgd": {"lr", "momentum", "weight_decay", "nesterov"}, "adamw": {"lr", "weight_decay"}, "none": set()}
+    for option in given:
+        if option not in taken[name]:
+            raise click.BadParameter(f"--optimizer {name} has no such setting", param_hint=f"--{option.replace('_', '-')}")
+    if nesterov and momentum == 0:
+        raise click.BadParameter("Nesterov momentum needs a momentum above 0", param_hint="--nesterov")
+    return {"sgd": Sgd, "adamw": AdamW, "none": NoOptimizer}[name](**given)  # type: ignore[no-any-return]
+
+
+def summary(exported: Export) -> str:
+    assert exported.written is not None
+    manifest = exported.written.manifest
+    memory, parameters = manifest["memory"], manifest["parameters"]
+    kept = manifest["activations"]["kept"]
+    rows = [
+        ("parameters", f"{parameters['count']:,}"),
+        ("trainable parameters", f"{parameters['trained']:,}"),
+        ("activations kept", f"{len(kept)} tensors, {format_bytes(memory['activations'])}"),
+        ("planned arena", format_bytes(memory["arena"])),
+        ("  of it gradients, at most", format_bytes(memory["gradients"])),
+        ("predicted peak", format_bytes(memory["peak"])),
+        *(
+            (f"  {part}", format_bytes(memory[part]))
+            for part in ("weights", "constants", "optimizer", "arena", "workspace")
+        ),
+        ("program", f"{exported.written.program} ({format_bytes(manifest['program']['size_bytes'])})"),
+    ]
+    return format_table(rows)
+
+
+def _check(exported: Export) -> int:
+    from daf.exporter.check import LIMIT, check
+
+    result = check(exported)
+    name, error = result.worst
+    click.echo(f"check: loss {result.loss:.6f}, eager {result.eager_loss:.6f} (relative error {result.loss_error:.1e})")
+    click.echo(f"check: largest relative gradient error {error:.1e}, in {name}")
+    if not result.passed:
+        raise UserError(f"the program's step differs from eager by more than {LIMIT:g}", Exit.CHECK_FAILED)
+    return Exit.OK
+
+
+def main() -> None:
+    run_command(export)

@@ -1,0 +1,168 @@
+"""The phases of an export, in order. Each is one module; the verifier runs after every one of them.
+
+    load -> capture -> canonicalize -> plan update -> find saved activations -> assign schemes
+         -> fuse the optimizer -> lower -> write
+
+`Export` is what they hand on. A phase states what it needs by what it reads from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.export.exported_program import ExportedProgram
+
+from daf.exporter import ops  # noqa: F401  (defines the operators)
+from daf.exporter.capture import capture_predict, capture_training, input_names
+from daf.exporter.find_saved import SavedActivation, find_saved
+from daf.exporter.fuse_optimizer import NoOptimizer, Optimizer, fuse_optimizer, parameters_to_buffers
+from daf.exporter.graph import gradients
+from daf.exporter.load import ModelFile
+from daf.exporter.lower import PREDICT, TRAIN, LoweredProgram, check_operators, lower, to_edge
+from daf.exporter.passes.convert_to_daf import convert_to_daf
+from daf.exporter.passes.fold_transposes import fold_transposes
+from daf.exporter.passes.remove_noops import remove_noops
+from daf.exporter.schemes import AssignedScheme, assign_schemes
+from daf.exporter.verify import verify
+
+if TYPE_CHECKING:
+    from daf.exporter.write import WrittenProgram
+
+
+@dataclass(frozen=True)
+class Options:
+    file: ModelFile
+    output: Path
+    optimizer: Optimizer = field(default_factory=NoOptimizer)
+    activations: str = "fp32"
+    dynamic_batch: bool = False
+    dump: Path | None = None
+
+
+@dataclass
+class Export:
+    """The state of one export; each phase fills in its part."""
+
+    options: Options
+    model: nn.Module
+    batch: tuple[Tensor, ...]
+    names: list[str]  # of the batch's tensors
+    programs: dict[str, ExportedProgram] = field(default_factory=dict)
+    trained: dict[str, int] = field(default_factory=dict)  # parameter -> bytes
+    saved: list[SavedActivation] = field(default_factory=list)
+    schemes: list[AssignedScheme] = field(default_factory=list)
+    lowered: LoweredProgram | None = None
+    written: WrittenProgram | None = None
+
+
+def load(options: Options) -> Export:
+    model = options.file.make_model()
+    batch = options.file.make_batch()
+    return Export(options, model, batch, input_names(model, len(batch) - 1))
+
+
+def capture(export: Export) -> None:
+    dynamic = export.options.dynamic_batch
+    export.programs[TRAIN] = capture_training(export.model, export.batch, export.options.file.loss, dynamic)
+    export.programs[PREDICT] = capture_predict(export.model, export.batch[:-1], dynamic)
+
+
+def canonicalize(export: Export) -> None:
+    """Copies that only rename are gone, `daf::` operators take the place of ATen's."""
+    for program in export.programs.values():
+        remove_noops(program)
+        convert_to_daf(program)
+        fold_transposes(program)
+
+
+def plan_update(export: Export) -> None:
+    """Dense: every parameter with a gradient is trained, whole."""
+    parameters = dict(export.model.named_parameters(remove_duplicate=False))
+    export.trained = {
+        name: parameters[name].numel() * parameters[name].element_size() for name in gradients(export.programs[TRAIN])
+    }
+
+
+def find_saved_activations(export: Export) -> None:
+    export.saved = find_saved(export.programs[TRAIN])
+
+
+def assign(export: Export) -> None:
+    export.schemes = assign_schemes(export.saved, export.options.activations)
+
+
+def fuse(export: Export) -> None:
+    """Enters the edge dialect, where ExecuTorch lets a program change its own weights."""
+    from daf import native
+
+    available = set(native.operator_names())
+    for name, program in export.programs.items():
+        check_operators(edge := to_edge(program), available)
+        export.programs[name] = edge
+    optimizer = export.options.optimizer
+    if not isinstance(optimizer, NoOptimizer):
+        fuse_optimizer(export.programs[TRAIN], optimizer)
+        parameters_to_buffers(export.programs[PREDICT], set(export.trained))
+
+
+def lower_methods(export: Export) -> None:
+    initialised = set(export.trained) | {name for name, _ in export.model.named_buffers()}
+    export.lowered = lower(export.programs[TRAIN], export.programs[PREDICT], initialised)
+
+
+def write(export: Export) -> None:
+    from daf.exporter.write import write_program
+
+    export.written = write_program(export)
+
+
+@dataclass(frozen=True)
+class Phase:
+    name: str
+    run: Callable[[Export], None]
+
+
+PHASES: tuple[Phase, ...] = (
+    Phase("capture", capture),
+    Phase("canonicalize", canonicalize),
+    Phase("plan update", plan_update),
+    Phase("find saved activations", find_saved_activations),
+    Phase("assign schemes", assign),
+    Phase("fuse the optimizer", fuse),
+    Phase("lower", lower_methods),
+    Phase("write", write),
+)
+N_PHASES = len(PHASES) + 1  # and "load", which makes the Export
+
+
+def export_program(options: Options, on_phase: Callable[[int, str], None] = lambda i, name: None) -> Export:
+    """Runs all phases. `on_phase(number, name)` is called before each."""
+    on_phase(1, "load")
+    with torch.random.fork_rng(devices=[]):
+        export = load(options)
+    for number, phase in enumerate(PHASES, start=2):
+        on_phase(number, phase.name)
+        phase.run(export)
+        if export.lowered is None:
+            for program in export.programs.values():
+                verify(program, phase.name)
+        if options.dump is not None:
+            _dump(export, number, phase.name)
+    return export
+
+
+def _dump(export: Export, number: int, phase: str) -> None:
+    from daf.files import atomic_write
+
+    assert export.options.dump is not None
+    programs = export.programs if export.lowered is None else export.lowered.methods
+    for name, program in programs.items():
+        path = export.options.dump / f"{number:02d}-{phase.replace(' ', '-')}.{name}.txt"
+        with atomic_write(path) as file:
+            file.write(program.graph_module.print_readable(print_output=False).encode())
+            file.write(f"\n{program.graph_signature}\n".encode())

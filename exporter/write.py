@@ -1,0 +1,199 @@
+"""Phase 9, write: the program, its manifest and the example batch, each complete or absent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import torch
+from torch.export.exported_program import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx import Node
+
+from daf.exporter.fuse_optimizer import describe, optimizer_state_name
+from daf.exporter.graph import inputs_of_kind, nodes_by_name, upper_bound
+from daf.exporter.lower import PREDICT, TRAIN, LoweredProgram, constant_bytes
+from daf.exporter.plan_memory import STATE_ID, measure_arena
+from daf.files import atomic_write
+from daf.manifest import FORMAT, SCHEMA, example_path, manifest_path
+
+if TYPE_CHECKING:
+    from daf.exporter.pipeline import Export
+
+
+@dataclass(frozen=True)
+class WrittenProgram:
+    program: Path
+    manifest_path: Path
+    manifest: dict[str, Any]
+
+
+class _Hashing:
+    """A file that hashes what is written to it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._hash = hashlib.sha256()
+        self.size_bytes = 0
+
+    def write(self, data: bytes) -> int:
+        self._hash.update(data)
+        self.size_bytes += len(data)
+        return self._file.write(data)
+
+    def hexdigest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def write_program(export: Export) -> WrittenProgram:
+    """The program comes first: a manifest never describes a program that is not there."""
+    output = export.options.output
+    assert export.lowered is not None
+    with atomic_write(output) as file:
+        hashing = _Hashing(file)
+        export.lowered.data.write_to_file(hashing)
+    _write_example(export, example_path(output))
+    manifest = _manifest(export, export.lowered, hashing.size_bytes, hashing.hexdigest())
+    with atomic_write(manifest_path(output)) as file:
+        file.write(json.dumps(manifest, indent=1).encode())
+    return WrittenProgram(output, manifest_path(output), manifest)
+
+
+def _write_example(export: Export, path: Path) -> None:
+    from safetensors.torch import save
+
+    with atomic_write(path) as file:
+        file.write(save(dict(zip(export.names, export.batch, strict=True))))
+
+
+def _manifest(export: Export, lowered: LoweredProgram, size: int, digest: str) -> dict[str, Any]:
+    options = export.options
+    state = _state(export, lowered)
+    state_names = {entry["name"] for entry in state}
+    train = _method(export, lowered.methods[TRAIN], export.names)
+    train["phases"] = [list(run) for run in lowered.phases]
+    return {
+        "format": FORMAT,
+        "schema": SCHEMA,
+        "daf_version": version("daf-mobile"),
+        "torch_version": version("torch"),
+        "executorch_version": version("executorch"),
+        "program": {"file": options.output.name, "size_bytes": size, "sha256": digest},
+        "model": {"name": options.file.name, "settings": options.file.settings},
+        "batch_size": export.batch[0].shape[0],
+        "dynamic_batch": options.dynamic_batch,
+        "optimizer": describe(options.optimizer),
+        "parameters": {
+            "count": sum(p.numel() for p in export.model.parameters()),
+            "trained": sum(size // 4 for size in export.trained.values()),
+        },
+        "activations": {"mode": options.activations, "kept": _kept(export)},
+        "methods": {TRAIN: train, PREDICT: _method(export, lowered.methods[PREDICT], export.names[:-1])},
+        "state": {"memory_id": STATE_ID, "size_bytes": _planned(lowered, TRAIN, STATE_ID), "tensors": state},
+        "memory": _memory(export, lowered, state, state_names),
+    }
+
+
+def _kept(export: Export) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": assigned.activation.name,
+            "module": assigned.activation.module,
+            **_tensor(assigned.activation.node.meta["val"]),
+            "scheme": assigned.scheme,
+            "raw_bytes": assigned.activation.raw_bytes,
+            "stored_bytes": assigned.stored_bytes,
+        }
+        for assigned in export.schemes
+    ]
+
+
+def _tensor(value: torch.Tensor) -> dict[str, Any]:
+    return {"dtype": str(value.dtype).removeprefix("torch."), "shape": [upper_bound(size) for size in value.shape]}
+
+
+def _method(export: Export, program: ExportedProgram, names: list[str]) -> dict[str, Any]:
+    inputs = list(inputs_of_kind(program, InputKind.USER_INPUT).values())
+    data = [node for node in inputs if "daf_runtime_input" not in node.meta]
+    return {
+        "inputs": [
+            {"name": name, **_tensor(node.meta["val"])} for name, node in zip(names, data, strict=True)
+        ],
+        "runtime_inputs": [node.meta["daf_runtime_input"] for node in inputs if "daf_runtime_input" in node.meta],
+        "outputs": _outputs(program),
+    }
+
+
+def _outputs(program: ExportedProgram) -> list[dict[str, Any]]:
+    """What the method returns, in order; mutations of buffers are not returned."""
+    nodes = nodes_by_name(program)
+    found: list[dict[str, Any]] = []
+    for spec in program.graph_signature.output_specs:
+        if spec.kind == OutputKind.BUFFER_MUTATION:
+            continue
+        name = {
+            OutputKind.LOSS_OUTPUT: "loss",
+            OutputKind.GRADIENT_TO_PARAMETER: f"grad:{spec.target}",
+            OutputKind.TOKEN: f"param:{spec.target or spec.arg.name}",
+        }.get(spec.kind, f"output{len(found)}")
+        found.append({"name": name, **_tensor(nodes[spec.arg.name].meta["val"])})
+    return found
+
+
+def _state(export: Export, lowered: LoweredProgram) -> list[dict[str, Any]]:
+    slots = {
+        optimizer_state_name(parameter, slot): (parameter, slot)
+        for parameter in export.trained
+        for slot in getattr(export.options.optimizer, "slots", ())
+    }
+    entries = []
+    for name, node in _state_placeholders(lowered.methods[TRAIN]).items():
+        entry: dict[str, Any] = {"name": name, "kind": "parameter" if name in export.trained else "buffer"}
+        if name in slots:
+            entry.update(kind="optimizer", parameter=slots[name][0], slot=slots[name][1])
+        entries.append({**entry, **_tensor(node.meta["val"]), "offset": node.meta["spec"].mem_offset})
+    return entries
+
+
+def _state_placeholders(program: ExportedProgram) -> dict[str, Node]:
+    buffers = inputs_of_kind(program, InputKind.BUFFER)
+    return {name: node for name, node in buffers.items() if node.meta["spec"].mem_id == STATE_ID}
+
+
+def _planned(lowered: LoweredProgram, method: str, memory_id: int) -> int:
+    sizes = lowered.plans[method].non_const_buffer_sizes
+    return int(sizes[memory_id]) if memory_id < len(sizes) else 0
+
+
+def _memory(
+    export: Export, lowered: LoweredProgram, state: list[dict[str, Any]], state_names: set[str]
+) -> dict[str, int]:
+    def state_bytes(*kinds: str) -> int:
+        return sum(_bytes(entry) for entry in state if entry["kind"] in kinds)
+
+    use = measure_arena(lowered.methods[TRAIN].graph_module)
+    arena = max(use.planned_bytes, measure_arena(lowered.methods[PREDICT].graph_module).planned_bytes)
+    parts = {
+        "weights": state_bytes("parameter", "buffer"),
+        "constants": constant_bytes(lowered.methods[TRAIN], state_names),
+        "optimizer": state_bytes("optimizer"),
+        "arena": arena,
+        "workspace": 0,
+    }
+    return {
+        **parts,
+        "activations": sum(assigned.stored_bytes for assigned in export.schemes),
+        "gradients": use.gradients_bytes,
+        "peak": sum(parts.values()),
+    }
+
+
+def _bytes(entry: dict[str, Any]) -> int:
+    n = int(torch.tensor([], dtype=getattr(torch, entry["dtype"])).element_size())
+    for size in entry["shape"]:
+        n *= size
+    return n

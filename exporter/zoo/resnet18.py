@@ -1,0 +1,116 @@
+"""ResNet-18 for 32x32 pictures (He et al. 2016): the usual CIFAR form, with a 3x3 stem and no first max pooling.
+
+The stand-in for all convolutional classifiers with residual connections. 11.2 M parameters at width 64.
+
+Settings: `width` is the number of channels of the first stage (the others have 2, 4 and 8 times as many),
+`num_classes` the number of outputs.
+
+Data: CIFAR-10 from `cifar10_10k.npz` in the folder that the environment variable DAF_DATA_DIR names (arrays train_x,
+train_y, test_x, test_y; pictures are uint8 NHWC). Without it the example batch is synthetic: a coloured wave per
+class, under noise, so that the loss can fall.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from daf.errors import Exit, UserError
+
+CIFAR_MEAN = torch.tensor([0.4914, 0.4822, 0.4465])
+CIFAR_STD = torch.tensor([0.2470, 0.2435, 0.2616])
+CIFAR_CLASSES = 10
+
+
+class BasicBlock(nn.Module):
+    def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels_in, channels_out, 3, stride=stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(channels_out)
+        self.conv2 = nn.Conv2d(channels_out, channels_out, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(channels_out)
+        self.shortcut = nn.Sequential()
+        if stride != 1 or channels_in != channels_out:
+            self.shortcut.append(nn.Conv2d(channels_in, channels_out, 1, stride=stride, bias=False))
+            self.shortcut.append(nn.BatchNorm2d(channels_out))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.bn1(self.conv1(x)))
+        y = self.bn2(self.conv2(y))
+        return F.relu(y + self.shortcut(x))
+
+
+class ResNet18(nn.Module):
+    def __init__(self, width: int, num_classes: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, width, 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.layer1 = self._stage(width, width, stride=1)
+        self.layer2 = self._stage(width, 2 * width, stride=2)
+        self.layer3 = self._stage(2 * width, 4 * width, stride=2)
+        self.layer4 = self._stage(4 * width, 8 * width, stride=2)
+        self.fc = nn.Linear(8 * width, num_classes)
+
+    @staticmethod
+    def _stage(channels_in: int, channels_out: int, stride: int) -> nn.Sequential:
+        return nn.Sequential(BasicBlock(channels_in, channels_out, stride), BasicBlock(channels_out, channels_out, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(self.bn1(self.conv1(x)))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        logits: Tensor = self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
+        return logits
+
+
+def model(width: int = 64, num_classes: int = 10) -> nn.Module:
+    torch.manual_seed(0)
+    return ResNet18(width, num_classes)
+
+
+def loss(output: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(output, target)
+
+
+def dataset(split: str) -> dict[str, Tensor]:
+    folder = os.environ.get("DAF_DATA_DIR")
+    if not folder:
+        raise UserError(
+            "cannot load the data of resnet18: DAF_DATA_DIR is not set; set it to the folder with cifar10_10k.npz",
+            Exit.DATA,
+        )
+    file = Path(folder) / "cifar10_10k.npz"
+    try:
+        with np.load(file) as arrays:
+            pixels, labels = arrays[f"{split}_x"], arrays[f"{split}_y"]
+    except Exception as error:
+        raise UserError(
+            f"cannot load the data of resnet18 from {file}: {error}; set DAF_DATA_DIR to the folder that holds it",
+            Exit.DATA,
+        ) from error
+    x = (torch.from_numpy(pixels).float() / 255.0 - CIFAR_MEAN) / CIFAR_STD
+    return {"x": x.permute(0, 3, 1, 2).contiguous(), "target": torch.from_numpy(labels).to(torch.int64)}
+
+
+def batch(batch_size: int = 8, num_classes: int = 10) -> tuple[Tensor, Tensor]:
+    if os.environ.get("DAF_DATA_DIR") and num_classes >= CIFAR_CLASSES:
+        data = dataset("train")
+        rows = torch.arange(batch_size) % len(data["target"])
+        return data["x"][rows], data["target"][rows]
+    return synthetic_batch(batch_size, num_classes)
+
+
+def synthetic_batch(batch_size: int, num_classes: int) -> tuple[Tensor, Tensor]:
+    """A class is a direction and a colour of a plane wave; the noise is as strong as the wave."""
+    generator = torch.Generator().manual_seed(0)
+    target = torch.randint(num_classes, (batch_size,), generator=generator)
+    angle = (target * (math.pi / num_classes)).view(-1, 1, 1, 1)
+    row, column = torch.meshgrid(torch.arange(32.0), torch.arange(32.0), indexing="ij")
+    wave = torch.sin(0.6 * (row * torch.cos(angle) + column * torch.sin(angle)))
+    colour = torch.cos(angle + torch.tensor([0.0, 2.0, 4.0]).view(1, 3, 1, 1))
+    return wave * colour + torch.randn(batch_size, 3, 32, 32, generator=generator), target

@@ -1,0 +1,281 @@
+// daf._native: the training session for Python. See daf/_native.pyi for the interface.
+//
+// ExecuTorch's `_portable_lib` must be loaded first: daf/native.py does that.
+
+#include <pybind11/functional.h>
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime_ops/kernels/kernels.h"
+#include "runtime_ops/session/dataset.h"
+#include "runtime_ops/session/error.h"
+#include "runtime_ops/session/run.h"
+#include "runtime_ops/session/session.h"
+
+namespace py = pybind11;
+
+namespace daf {
+namespace {
+
+std::string text_of(const py::handle& object) { return py::cast<std::string>(py::str(object)); }
+
+// Views `object` without a copy. `what` and `expected` are for the message of a DafError.
+ConstTensorView view_array(const py::handle& object, const std::string& name, Exit exit,
+                           const std::string& what, const std::string& expected) {
+  const auto refuse = [&](const std::string& found) {
+    throw DafError(exit, what + " '" + name + "' must be " + expected + ", found " + found);
+  };
+  if (!py::isinstance<py::array>(object)) {
+    refuse(text_of(py::type::of(object).attr("__name__")) + "; make it a numpy array");
+  }
+  const auto array = py::reinterpret_borrow<py::array>(object);
+  const Shape shape(array.shape(), array.shape() + array.ndim());
+  const std::string dtype_name = text_of(array.dtype());  // ">f4" when the byte order is foreign
+  const std::string found = dtype_name + format_shape(shape);
+  const std::optional<DType> dtype = dtype_from_numpy_name(dtype_name);
+  if (!dtype) refuse(found + "; convert it with astype()");
+  if (!(array.flags() & py::array::c_style)) {
+    refuse(found + " that is not C-contiguous; use numpy.ascontiguousarray()");
+  }
+  return {{name, *dtype, shape}, array.data()};
+}
+
+py::array copy_to_array(const TensorSpec& spec, const void* data) {
+  py::array array(py::dtype(numpy_name(spec.dtype)), spec.shape);
+  std::memcpy(array.mutable_data(), data, static_cast<size_t>(spec.size_bytes()));
+  return array;
+}
+
+// A session for several Python threads: each call has it alone, and waits without the GIL.
+class Session {
+ public:
+  Session(const std::string& program, const std::string& manifest, int64_t seed)
+      : session_(program, manifest, seed) {}
+
+  float step(const py::sequence& inputs, std::optional<float> lr) {
+    const auto views = input_views(session_.manifest().train_step, inputs, "train_step");
+    const py::gil_scoped_release no_gil;
+    const std::lock_guard lock(mutex_);
+    return session_.step(views, lr).loss;
+  }
+
+  py::dict outputs() {
+    const auto lock = lock_with_gil();
+    py::dict result;
+    for (const ConstTensorView& view : session_.outputs()) {
+      result[py::str(view.spec.name)] = copy_to_array(view.spec, view.data);
+    }
+    return result;
+  }
+
+  py::list predict(const py::sequence& inputs) {
+    const auto views = input_views(session_.manifest().predict, inputs, "predict");
+    const auto lock = lock_with_gil();
+    std::vector<ConstTensorView> outputs;
+    {
+      const py::gil_scoped_release no_gil;
+      outputs = session_.predict(views);
+    }
+    py::list result;
+    for (const ConstTensorView& view : outputs) result.append(copy_to_array(view.spec, view.data));
+    return result;
+  }
+
+  py::dict state() {
+    const auto lock = lock_with_gil();
+    py::dict result;
+    for (const StateView& view : session_.state()) {
+      result[py::str(view.spec.name)] = copy_to_array(view.spec, view.data);
+    }
+    return result;
+  }
+
+  void set_state(const py::object& tensors) {
+    const py::dict items(tensors);
+    std::vector<ConstTensorView> views;
+    for (const auto& [name, array] : items) {
+      views.push_back(view_array(array, text_of(name), Exit::kWeights,
+                                 "cannot set the state:", "an array of the program's type"));
+    }
+    const auto lock = lock_with_gil();
+    session_.set_state(views);
+  }
+
+  void save(const std::string& path) {
+    const py::gil_scoped_release no_gil;
+    const std::lock_guard lock(mutex_);
+    session_.save(path);
+  }
+
+  void restore(const std::string& path) {
+    const py::gil_scoped_release no_gil;
+    const std::lock_guard lock(mutex_);
+    session_.restore(path);
+  }
+
+  py::dict memory() {
+    const auto lock = lock_with_gil();
+    const MemoryParts parts = session_.memory();
+    py::dict result;
+    result["weights"] = parts.weights;
+    result["constants"] = parts.constants;
+    result["optimizer"] = parts.optimizer;
+    result["arena"] = parts.arena;
+    result["workspace"] = parts.workspace;
+    return result;
+  }
+
+  int64_t step_count() {
+    const auto lock = lock_with_gil();
+    return session_.step_count();
+  }
+
+  int64_t seed() {
+    const auto lock = lock_with_gil();
+    return session_.seed();
+  }
+
+ private:
+  // Never waits for the session while it holds the GIL: the other thread may need the GIL to go on.
+  std::unique_lock<std::mutex> lock_with_gil() {
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) {
+      const py::gil_scoped_release no_gil;
+      lock.lock();
+    }
+    return lock;
+  }
+
+  static std::vector<ConstTensorView> input_views(const MethodSpec& method,
+                                                  const py::sequence& inputs,
+                                                  const std::string& name) {
+    std::vector<ConstTensorView> views;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      // One input too many is left to the session, which knows what to say.
+      const TensorSpec spec = i < method.inputs.size() ? method.inputs[i] : TensorSpec();
+      views.push_back(view_array(inputs[i], spec.name, Exit::kData,
+                                 "cannot run " + name + ": input", spec.type_and_shape()));
+    }
+    return views;
+  }
+
+  TrainingSession session_;
+  std::mutex mutex_;
+};
+
+// An exception of a callback, Ctrl-C for one, stops the run as should_stop does: the step is
+// finished, the weights are saved, then the exception goes on.
+std::string run_request(const std::string& request_json,
+                        const std::function<void(const std::string&)>& on_line,
+                        const std::function<bool()>& should_stop) {
+  std::exception_ptr raised;
+  const auto keep = [&](const auto& call) {
+    const py::gil_scoped_acquire gil;
+    if (raised) return true;
+    try {
+      return call();
+    } catch (...) {
+      raised = std::current_exception();
+      return true;
+    }
+  };
+  RunHost host;
+  host.device_kind = "local";
+  host.on_line = [&](const std::string& line) {
+    keep([&] {
+      on_line(line);
+      return true;
+    });
+  };
+  host.should_stop = [&] { return keep([&] { return should_stop(); }); };
+  std::string footer;
+  {
+    const py::gil_scoped_release no_gil;
+    footer = run(RunRequest::parse(request_json), host);
+  }
+  if (raised) std::rethrow_exception(raised);
+  return footer;
+}
+
+py::array_t<int64_t> epoch_order_array(uint64_t seed, uint64_t epoch, int64_t n_samples) {
+  if (n_samples < 0 || n_samples > int64_t{UINT32_MAX}) {
+    throw DafError(Exit::kUsage, "cannot order " + std::to_string(n_samples) +
+                                     " samples; the number must be from 0 to 2^32 - 1");
+  }
+  const std::vector<int64_t> order = epoch_order(seed, epoch, n_samples);
+  return py::array_t<int64_t>(static_cast<py::ssize_t>(order.size()), order.data());
+}
+
+py::array_t<float> dropout_array(const py::array& x, float p, uint64_t seed, uint64_t step,
+                                 uint32_t layer) {
+  const ConstTensorView view =
+      view_array(x, "x", Exit::kUsage, "cannot run dropout: input", "float32");
+  if (view.spec.dtype != DType::kFloat32) {
+    throw DafError(Exit::kUsage, "cannot run dropout: input 'x' must be float32, found " +
+                                     view.spec.type_and_shape() + "; convert it with astype()");
+  }
+  if (!(p >= 0 && p <= 1)) {
+    throw DafError(Exit::kUsage, "cannot run dropout: p must be from 0 to 1");
+  }
+  py::array_t<float> y(view.spec.shape);
+  dropout({p, seed, step, layer}, x.size(), static_cast<const float*>(view.data), y.mutable_data());
+  return y;
+}
+
+void raise_daf_error(const py::object& type, Exit exit, const std::string& message) {
+  // A path, or a name in a damaged file, need not be UTF-8.
+  const auto text = py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(
+      message.data(), static_cast<py::ssize_t>(message.size()), "backslashreplace"));
+  const py::object error = type(text);
+  error.attr("exit_code") = static_cast<int>(exit);
+  PyErr_SetObject(type.ptr(), error.ptr());
+}
+
+}  // namespace
+}  // namespace daf
+
+PYBIND11_MODULE(_native, m) {
+  using namespace daf;
+  m.attr("__version__") = DAF_VERSION;
+
+  static PyObject* const error_type =
+      PyErr_NewException("daf._native.DafError", PyExc_RuntimeError, nullptr);
+  m.attr("DafError") = py::reinterpret_borrow<py::object>(error_type);
+  py::register_local_exception_translator([](std::exception_ptr raised) {
+    const auto type = py::reinterpret_borrow<py::object>(error_type);
+    try {
+      std::rethrow_exception(raised);
+    } catch (const DafError& error) {
+      raise_daf_error(type, error.exit(), error.what());
+    } catch (const std::bad_alloc&) {
+      raise_daf_error(type, Exit::kDevice, "out of memory; use a smaller model or batch");
+    }
+  });
+
+  py::class_<Session>(m, "Session")
+      .def(py::init<const std::string&, const std::string&, int64_t>(), py::arg("program"),
+           py::arg("manifest"), py::kw_only(), py::arg("seed") = 0)
+      .def("step", &Session::step, py::arg("inputs"), py::arg("lr") = py::none())
+      .def("outputs", &Session::outputs)
+      .def("predict", &Session::predict, py::arg("inputs"))
+      .def("state", &Session::state)
+      .def("set_state", &Session::set_state, py::arg("tensors"))
+      .def("save", &Session::save, py::arg("path"))
+      .def("restore", &Session::restore, py::arg("path"))
+      .def("memory", &Session::memory)
+      .def_property_readonly("step_count", &Session::step_count)
+      .def_property_readonly("seed", &Session::seed);
+  m.def("run", &run_request, py::arg("request_json"), py::arg("on_line"), py::arg("should_stop"));
+  m.def("epoch_order", &epoch_order_array, py::arg("seed"), py::arg("epoch"), py::arg("n_samples"));
+  m.def("dropout", &dropout_array, py::arg("x"), py::arg("p"), py::arg("seed"), py::arg("step"),
+        py::arg("layer"));
+  m.def("operator_names", &operator_names);
+}

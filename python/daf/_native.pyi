@@ -1,0 +1,51 @@
+"""The training session and its kernels, in C++ (python/binding.cpp). Import it as `from daf import native`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__version__: str
+
+class DafError(RuntimeError):
+    """The message names the action, the object and the next step."""
+
+    exit_code: int  # a value of daf.errors.Exit
+
+class Session:
+    """An exported program, its state and memory. Safe to share between threads; calls wait for each other."""
+
+    def __init__(self, program: str, manifest: str, *, seed: int = 0) -> None: ...
+    def step(self, inputs: Sequence[npt.NDArray[Any]], lr: float | None = None) -> float:
+        """One training step on arrays in the manifest's order, read in place; returns the loss, finite or not.
+
+        Without `lr`, the manifest's.
+        """
+    def outputs(self) -> dict[str, npt.NDArray[Any]]:
+        """Copies of the outputs of the last step (`loss`, `grad:NAME`); an error once predict() has run."""
+    def predict(self, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]: ...
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        """Copies of parameters, buffers and optimizer state (`<parameter>.<slot>`)."""
+    def set_state(self, tensors: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Tensors that are not given keep their values."""
+    def save(self, path: str) -> None: ...
+    def restore(self, path: str) -> None: ...
+    def memory(self) -> dict[str, int]:
+        """Bytes held: weights, constants, optimizer, arena, workspace."""
+    @property
+    def step_count(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+
+def run(request_json: str, on_line: Callable[[str], None], should_stop: Callable[[], bool]) -> str:
+    """Runs a whole request and returns the footer's line; `on_line` gets every line of the trace.
+
+    An error is written to the footer and then raised. An exception of a callback stops the run after the current step,
+    which saves, and is then raised.
+    """
+
+def epoch_order(seed: int, epoch: int, n_samples: int) -> npt.NDArray[np.int64]: ...
+def dropout(x: npt.NDArray[np.float32], p: float, seed: int, step: int, layer: int) -> npt.NDArray[np.float32]: ...
+def operator_names() -> list[str]:
+    """All kernels registered in this process."""

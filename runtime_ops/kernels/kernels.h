@@ -1,0 +1,215 @@
+// Vocabulary of the DAF kernels: plain C++17 on raw pointers, no framework.
+//
+// Every tensor is contiguous float32 in PyTorch's default layout (NCHW, row-major) unless a
+// comment says otherwise. Outputs never alias inputs unless a comment says so. NaN and inf
+// propagate as in PyTorch. Sums that PyTorch rounds in float are accumulated at least as
+// precisely here, in an order that does not depend on anything but the shape.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace daf {
+
+// Temporary memory for one kernel call. The host of the kernels (the session, a test) owns
+// and accounts for the bytes; a kernel takes what it needs and never frees.
+class Scratch {
+ public:
+  virtual ~Scratch() = default;
+  // 64-byte aligned, never null: throws std::bad_alloc when the host has no more.
+  virtual void* allocate(size_t size_bytes) = 0;
+  template <class T>
+  T* take(size_t n_elements) {
+    return static_cast<T*>(allocate(n_elements * sizeof(T)));
+  }
+};
+
+// ---- matrix products --------------------------------------------------------------------
+
+// c[m,n] = op(a)[m,k] op(b)[k,n] + bias[n]; op transposes where the flag says so. `lda`, `ldb`
+// and `ldc` are row strides of the matrices as they lie in memory. `bias` may be null.
+struct Gemm {
+  int64_t m, n, k;
+  bool transpose_a, transpose_b;
+  int64_t lda, ldb, ldc;
+};
+void gemm(const Gemm& shape, const float* a, const float* b, const float* bias, float* c,
+          Scratch& scratch);
+
+// ---- convolution ------------------------------------------------------------------------
+
+// x[n, c_in, h, w], weight[c_out, c_in / groups, kh, kw], y[n, c_out, out_h, out_w].
+struct Conv2d {
+  int64_t n, c_in, h, w;
+  int64_t c_out, kh, kw;
+  int64_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+  int64_t groups;
+  int64_t out_h, out_w;  // given, not derived: a transposed convolution may leave a remainder
+};
+void conv2d(const Conv2d& shape, const float* x, const float* weight, const float* bias,
+            float* y, Scratch& scratch);
+// Also the forward of a transposed convolution: then grad_y is its input, and `bias`
+// (otherwise null) has c_in entries.
+void conv2d_input_grad(const Conv2d& shape, const float* grad_y, const float* weight,
+                       const float* bias, float* grad_x, Scratch& scratch);
+void conv2d_weight_grad(const Conv2d& shape, const float* grad_y, const float* x,
+                        float* grad_weight, Scratch& scratch);
+
+// ---- normalisation ----------------------------------------------------------------------
+
+// x[n, c, spatial]; weight and bias have c entries or are null. `var` is the biased variance.
+// running_* may be null (then new_running_* are set to the batch's mean and unbiased variance).
+struct BatchNorm {
+  int64_t n, c, spatial;
+  float eps;
+};
+void batch_norm_train(const BatchNorm& shape, const float* x, const float* weight,
+                      const float* bias, const float* running_mean, const float* running_var,
+                      float momentum, float* y, float* mean, float* var,
+                      float* new_running_mean, float* new_running_var);
+void batch_norm_eval(const BatchNorm& shape, const float* x, const float* weight,
+                     const float* bias, const float* mean, const float* var, float* y);
+// `batch_statistics`: mean and var came from x (training); otherwise they are constants.
+void batch_norm_backward(const BatchNorm& shape, bool batch_statistics, const float* grad_y,
+                         const float* x, const float* weight, const float* mean,
+                         const float* var, float* grad_x, float* grad_weight,
+                         float* grad_bias);
+
+// x[rows, n]; weight and bias have n entries or are null; mean and rstd have `rows`.
+struct LayerNorm {
+  int64_t rows, n;
+  float eps;
+};
+void layer_norm(const LayerNorm& shape, const float* x, const float* weight, const float* bias,
+                float* y, float* mean, float* rstd);
+void layer_norm_backward(const LayerNorm& shape, const float* grad_y, const float* x,
+                         const float* weight, const float* mean, const float* rstd,
+                         float* grad_x, float* grad_weight, float* grad_bias);
+
+// x[n, c, spatial] in `groups` of channels; mean and rstd have n * groups entries.
+struct GroupNorm {
+  int64_t n, c, spatial, groups;
+  float eps;
+};
+void group_norm(const GroupNorm& shape, const float* x, const float* weight, const float* bias,
+                float* y, float* mean, float* rstd);
+void group_norm_backward(const GroupNorm& shape, const float* grad_y, const float* x,
+                         const float* weight, const float* mean, const float* rstd,
+                         float* grad_x, float* grad_weight, float* grad_bias);
+
+// ---- activations and softmax ------------------------------------------------------------
+
+enum class Activation {
+  kRelu,       // backward reads y
+  kHardtanh,   // clamp to [a, b]; backward reads x
+  kLeakyRelu,  // slope a; backward reads x
+  kElu,        // alpha a (scale and input scale 1); backward reads x
+  kSigmoid,    // backward reads y
+  kTanh,       // backward reads y
+  kSilu,       // backward reads x
+  kHardswish,  // backward reads x
+  kGelu,       // the erf form; backward reads x
+  kGeluTanh,   // the tanh form; backward reads x
+};
+// y may be x.
+void activation(Activation kind, float a, float b, int64_t n, const float* x, float* y);
+// `saved` is x or y as the enum says; grad_x may be grad_y.
+void activation_backward(Activation kind, float a, float b, int64_t n, const float* grad_y,
+                         const float* saved, float* grad_x);
+
+// Over the middle axis of x[outer, n, inner]; the logarithm of it where `log`.
+struct Softmax {
+  int64_t outer, n, inner;
+  bool log;
+};
+void softmax(const Softmax& shape, const float* x, float* y);
+void softmax_backward(const Softmax& shape, const float* grad_y, const float* y,
+                      float* grad_x);
+
+// ---- losses -----------------------------------------------------------------------------
+
+// log_p[n, c, spatial], target[n, spatial]. A target outside [0, c) that is not ignore_index
+// makes nll_loss return false (and leaves the outputs unspecified).
+enum class Reduction { kNone = 0, kMean = 1, kSum = 2 };
+struct NllLoss {
+  int64_t n, c, spatial;
+  int64_t ignore_index;
+  Reduction reduction;
+};
+// `loss` has n * spatial entries for kNone, otherwise 1; `weight` (c entries) may be null.
+bool nll_loss(const NllLoss& shape, const float* log_p, const int64_t* target,
+              const float* weight, float* loss, float* total_weight);
+void nll_loss_backward(const NllLoss& shape, const float* grad_loss, const int64_t* target,
+                       const float* weight, const float* total_weight, float* grad_log_p);
+
+// ---- pooling ----------------------------------------------------------------------------
+
+// Maps are [planes, h, w] -> [planes, out_h, out_w].
+struct Pool2d {
+  int64_t planes, h, w;
+  int64_t kh, kw, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+  int64_t out_h, out_w;
+};
+// `offset` is the place of the maximum in its window, row-major: Index is uint8_t where
+// kh * kw <= 256, otherwise int32_t.
+template <class Index>
+void max_pool2d(const Pool2d& shape, const float* x, float* y, Index* offset);
+template <class Index>
+void max_pool2d_backward(const Pool2d& shape, const float* grad_y, const Index* offset,
+                         float* grad_x);
+// divisor_override 0: none.
+void avg_pool2d(const Pool2d& shape, bool count_include_pad, int64_t divisor_override,
+                const float* x, float* y);
+void avg_pool2d_backward(const Pool2d& shape, bool count_include_pad, int64_t divisor_override,
+                         const float* grad_y, float* grad_x);
+void adaptive_avg_pool2d(int64_t planes, int64_t h, int64_t w, int64_t out_h, int64_t out_w,
+                         const float* x, float* y);
+void adaptive_avg_pool2d_backward(int64_t planes, int64_t h, int64_t w, int64_t out_h,
+                                  int64_t out_w, const float* grad_y, float* grad_x);
+
+// ---- embedding, dropout, sums -----------------------------------------------------------
+
+// False when an index is outside [0, n_rows).
+bool embedding(int64_t n_rows, int64_t dim, int64_t n_indices, const float* weight,
+               const int64_t* index, float* y);
+// grad_weight[n_rows, dim] is cleared first; rows equal to padding_idx get nothing.
+bool embedding_backward(int64_t n_rows, int64_t dim, int64_t n_indices, int64_t padding_idx,
+                        const float* grad_y, const int64_t* index, float* grad_weight);
+
+// y = x * keep / (1 - p), keep drawn from (seed, step, layer, element index) alone, so that
+// forward and backward make the same mask and nothing is stored. p = 1 gives zeros. y may be x.
+struct Dropout {
+  float p;
+  uint64_t seed, step;
+  uint32_t layer;
+};
+void dropout(const Dropout& rng, int64_t n, const float* x, float* y);
+
+// Sum of x over the axes whose bit in `axis_mask` is set; y has the other axes in their order.
+// `scale` multiplies the result (a mean). n_dims <= 16.
+void sum_axes(int n_dims, const int64_t* sizes, uint32_t axis_mask, float scale, const float* x,
+              float* y);
+
+// ---- optimizers, one pass over memory ---------------------------------------------------
+
+// torch.optim.SGD. `momentum_buffer` is null where momentum is 0. On step 0 the buffer is
+// set to the gradient, as PyTorch does.
+struct Sgd {
+  float lr, momentum, dampening, weight_decay;
+  bool nesterov;
+  int64_t step;  // steps taken before this one
+};
+void sgd(const Sgd& options, int64_t n, const float* grad, float* weight,
+         float* momentum_buffer);
+
+// torch.optim.AdamW.
+struct AdamW {
+  float lr;
+  double beta1, beta2;
+  float eps, weight_decay;
+  int64_t step;  // steps taken before this one
+};
+void adamw(const AdamW& options, int64_t n, const float* grad, float* weight, float* exp_avg,
+           float* exp_avg_sq);
+
+}  // namespace daf

@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "runtime_ops/kernels/kernels.h"
+
+namespace daf {
+namespace {
+
+// Calls body(plane, oh, ow, output offset) in memory order.
+template <class Body>
+void for_each_output(int64_t planes, int64_t out_h, int64_t out_w, Body body) {
+  int64_t offset = 0;
+  for (int64_t plane = 0; plane < planes; ++plane) {
+    for (int64_t oh = 0; oh < out_h; ++oh) {
+      for (int64_t ow = 0; ow < out_w; ++ow) body(plane, oh, ow, offset++);
+    }
+  }
+}
+
+// The part of a map that one output averages.
+struct Window {
+  int64_t h0, h1, w0, w1;
+  float divisor;
+
+  bool empty() const { return h0 >= h1 || w0 >= w1; }
+};
+
+Window average_window(const Pool2d& s, bool count_include_pad, int64_t divisor_override, int64_t oh,
+                      int64_t ow) {
+  const int64_t h0 = oh * s.stride_h - s.pad_h, h1 = std::min(h0 + s.kh, s.h + s.pad_h);
+  const int64_t w0 = ow * s.stride_w - s.pad_w, w1 = std::min(w0 + s.kw, s.w + s.pad_w);
+  Window window = {std::max<int64_t>(h0, 0), std::min(h1, s.h), std::max<int64_t>(w0, 0),
+                   std::min(w1, s.w), 1.0f};
+  const int64_t padded = (h1 - h0) * (w1 - w0);
+  const int64_t inside = (window.h1 - window.h0) * (window.w1 - window.w0);
+  const int64_t count = count_include_pad ? padded : inside;
+  window.divisor = static_cast<float>(divisor_override != 0 ? divisor_override : count);
+  return window;
+}
+
+Window adaptive_window(int64_t h, int64_t w, int64_t out_h, int64_t out_w, int64_t oh, int64_t ow) {
+  Window window = {oh * h / out_h, ((oh + 1) * h + out_h - 1) / out_h, ow * w / out_w,
+                   ((ow + 1) * w + out_w - 1) / out_w, 1.0f};
+  window.divisor = static_cast<float>((window.h1 - window.h0) * (window.w1 - window.w0));
+  return window;
+}
+
+float average(const float* map, int64_t w, const Window& window) {
+  if (window.empty()) return 0.0f;
+  double total = 0;
+  for (int64_t ih = window.h0; ih < window.h1; ++ih) {
+    for (int64_t iw = window.w0; iw < window.w1; ++iw) total += map[ih * w + iw];
+  }
+  return static_cast<float>(total / window.divisor);
+}
+
+void spread(float grad, float* map, int64_t w, const Window& window) {
+  if (window.empty()) return;
+  const float share = grad / window.divisor;
+  for (int64_t ih = window.h0; ih < window.h1; ++ih) {
+    for (int64_t iw = window.w0; iw < window.w1; ++iw) map[ih * w + iw] += share;
+  }
+}
+
+}  // namespace
+
+template <class Index>
+void max_pool2d(const Pool2d& s, const float* x, float* y, Index* offset) {
+  for_each_output(s.planes, s.out_h, s.out_w, [&](int64_t plane, int64_t oh, int64_t ow, int64_t o) {
+    const float* map = x + plane * s.h * s.w;
+    float largest = -std::numeric_limits<float>::infinity();
+    int64_t place = -1;
+    for (int64_t r = 0; r < s.kh; ++r) {
+      const int64_t ih = oh * s.stride_h - s.pad_h + r * s.dilation_h;
+      if (ih < 0 || ih >= s.h) continue;
+      for (int64_t c = 0; c < s.kw; ++c) {
+        const int64_t iw = ow * s.stride_w - s.pad_w + c * s.dilation_w;
+        if (iw < 0 || iw >= s.w) continue;
+        const float v = map[ih * s.w + iw];
+        // Bitwise or, not a branch: where the maximum lies cannot be predicted.
+        const bool wins = (place < 0) | (v > largest) | std::isnan(v);
+        largest = wins ? v : largest;
+        place = wins ? r * s.kw + c : place;
+      }
+    }
+    y[o] = largest;
+    offset[o] = static_cast<Index>(std::max<int64_t>(place, 0));
+  });
+}
+
+template <class Index>
+void max_pool2d_backward(const Pool2d& s, const float* grad_y, const Index* offset, float* grad_x) {
+  std::fill(grad_x, grad_x + s.planes * s.h * s.w, 0.0f);
+  for_each_output(s.planes, s.out_h, s.out_w, [&](int64_t plane, int64_t oh, int64_t ow, int64_t o) {
+    const int64_t place = offset[o];
+    const int64_t ih = oh * s.stride_h - s.pad_h + place / s.kw * s.dilation_h;
+    const int64_t iw = ow * s.stride_w - s.pad_w + place % s.kw * s.dilation_w;
+    // Outside only where the whole window was padding.
+    if (ih < 0 || ih >= s.h || iw < 0 || iw >= s.w) return;
+    grad_x[(plane * s.h + ih) * s.w + iw] += grad_y[o];
+  });
+}
+
+template void max_pool2d<uint8_t>(const Pool2d&, const float*, float*, uint8_t*);
+template void max_pool2d<int32_t>(const Pool2d&, const float*, float*, int32_t*);
+template void max_pool2d_backward<uint8_t>(const Pool2d&, const float*, const uint8_t*, float*);
+template void max_pool2d_backward<int32_t>(const Pool2d&, const float*, const int32_t*, float*);
+
+void avg_pool2d(const Pool2d& s, bool count_include_pad, int64_t divisor_override, const float* x,
+                float* y) {
+  for_each_output(s.planes, s.out_h, s.out_w, [&](int64_t plane, int64_t oh, int64_t ow, int64_t o) {
+    y[o] = average(x + plane * s.h * s.w, s.w,
+                   average_window(s, count_include_pad, divisor_override, oh, ow));
+  });
+}
+
+void avg_pool2d_backward(const Pool2d& s, bool count_include_pad, int64_t divisor_override,
+                         const float* grad_y, float* grad_x) {
+  std::fill(grad_x, grad_x + s.planes * s.h * s.w, 0.0f);
+  for_each_output(s.planes, s.out_h, s.out_w, [&](int64_t plane, int64_t oh, int64_t ow, int64_t o) {
+    spread(grad_y[o], grad_x + plane * s.h * s.w, s.w,
+           average_window(s, count_include_pad, divisor_override, oh, ow));
+  });
+}
+
+void adaptive_avg_pool2d(int64_t planes, int64_t h, int64_t w, int64_t out_h, int64_t out_w,
+                         const float* x, float* y) {
+  for_each_output(planes, out_h, out_w, [&](int64_t plane, int64_t oh, int64_t ow, int64_t o) {
+    y[o] = average(x + plane * h * w, w, adaptive_window(h, w, out_h, out_w, oh, ow));
+  });
+}
+
+void adaptive_avg_pool2d_backward(int64_t planes, int64_t h, int64_t w, int64_t out_h,
+                                  int64_t out_w, const float* grad_y, float* grad_x) {
+  std::fill(grad_x, grad_x + planes * h * w, 0.0f);
+  for_each_output(planes, out_h, out_w, [&](int64_t plane, int64_t oh, int64_t ow, int64_t o) {
+    spread(grad_y[o], grad_x + plane * h * w, w, adaptive_window(h, w, out_h, out_w, oh, ow));
+  });
+}
+
+}  // namespace daf

@@ -1,0 +1,55 @@
+#include <string_view>
+
+#include "runtime_ops/ops/operators.h"
+
+namespace daf::ops {
+namespace {
+
+struct Kind {
+  std::string_view name;
+  Activation activation;
+};
+constexpr Kind kKinds[] = {
+    {"relu", Activation::kRelu},
+    {"hardtanh", Activation::kHardtanh},
+    {"leaky_relu", Activation::kLeakyRelu},
+    {"elu", Activation::kElu},
+    {"sigmoid", Activation::kSigmoid},
+    {"tanh", Activation::kTanh},
+    {"silu", Activation::kSilu},
+    {"hardswish", Activation::kHardswish},
+    {"gelu", Activation::kGelu},
+    {"gelu_tanh", Activation::kGeluTanh},
+};
+
+Activation read_kind(Arguments& args) {
+  const std::string_view name = args.text("kind");
+  for (const Kind& kind : kKinds) {
+    if (kind.name == name) return kind.activation;
+  }
+  args.fail("this runtime has no activation ", name);
+}
+
+}  // namespace
+
+void activation(Arguments& args) {
+  const Floats x = args.floats("x");
+  const Activation kind = read_kind(args);
+  const float a = static_cast<float>(args.number("a"));
+  const float b = static_cast<float>(args.number("b"));
+  const Array<float> y = args.output("out", x.shape);
+  daf::activation(kind, a, b, x.n_elements(), x.data, y.data);
+}
+
+void activation_backward(Arguments& args) {
+  const Floats grad = args.floats("grad");
+  const Floats saved = args.floats("saved");
+  const Activation kind = read_kind(args);
+  const float a = static_cast<float>(args.number("a"));
+  const float b = static_cast<float>(args.number("b"));
+  args.require_shape(grad, saved.shape);
+  const Array<float> grad_x = args.output("out", saved.shape);
+  daf::activation_backward(kind, a, b, saved.n_elements(), grad.data, saved.data, grad_x.data);
+}
+
+}  // namespace daf::ops

@@ -1,0 +1,95 @@
+#include <algorithm>
+
+#include "runtime_ops/ops/operators.h"
+
+namespace daf::ops {
+namespace {
+
+// Of x[n, c, ...]; everything but y has c entries.
+BatchNorm batch_norm_shape(const Arguments& args, const Floats& x) {
+  args.require_rank(x, 2, Shape::kMaxRank);
+  return BatchNorm{x.size(0), x.size(1), x.shape.product(2, x.rank()), 0.0f};
+}
+
+}  // namespace
+
+void batch_norm_train(Arguments& args) {
+  const Floats x = args.floats("x");
+  const Floats weight = args.optional_floats("weight");
+  const Floats bias = args.optional_floats("bias");
+  const Floats running_mean = args.optional_floats("running_mean");
+  const Floats running_var = args.optional_floats("running_var");
+  const float momentum = static_cast<float>(args.number("momentum"));
+  BatchNorm shape = batch_norm_shape(args, x);
+  shape.eps = static_cast<float>(args.number("eps"));
+  for (const Floats* array : {&weight, &bias, &running_mean, &running_var}) {
+    args.require_shape(*array, {shape.c});
+  }
+  args.require(running_mean.is_none == running_var.is_none,
+               "only one of running_mean and running_var is given");
+  args.require(shape.n * shape.spatial != 1,
+               "x has one value per channel, training needs more; use a larger batch");
+
+  const Array<float> y = args.output("out0", x.shape);
+  const Array<float> mean = args.output("out1", {shape.c});
+  const Array<float> var = args.output("out2", {shape.c});
+  const Array<float> new_running_mean = args.output("out3", {shape.c});
+  const Array<float> new_running_var = args.output("out4", {shape.c});
+  if (y.n_elements() == 0) {  // no statistics: as PyTorch, the running ones stay
+    std::fill_n(mean.data, shape.c, 0.0f);
+    std::fill_n(var.data, shape.c, 0.0f);
+    if (!running_mean.is_none) {
+      std::copy_n(running_mean.data, shape.c, new_running_mean.data);
+      std::copy_n(running_var.data, shape.c, new_running_var.data);
+    } else {
+      std::fill_n(new_running_mean.data, shape.c, 0.0f);
+      std::fill_n(new_running_var.data, shape.c, 0.0f);
+    }
+    return;
+  }
+  daf::batch_norm_train(shape, x.data, weight.data, bias.data, running_mean.data, running_var.data,
+                        momentum, y.data, mean.data, var.data, new_running_mean.data,
+                        new_running_var.data);
+}
+
+void batch_norm_eval(Arguments& args) {
+  const Floats x = args.floats("x");
+  const Floats weight = args.optional_floats("weight");
+  const Floats bias = args.optional_floats("bias");
+  const Floats mean = args.floats("mean");
+  const Floats var = args.floats("var");
+  BatchNorm shape = batch_norm_shape(args, x);
+  shape.eps = static_cast<float>(args.number("eps"));
+  for (const Floats* array : {&weight, &bias, &mean, &var}) {
+    args.require_shape(*array, {shape.c});
+  }
+
+  const Array<float> y = args.output("out", x.shape);
+  daf::batch_norm_eval(shape, x.data, weight.data, bias.data, mean.data, var.data, y.data);
+}
+
+void batch_norm_backward(Arguments& args) {
+  const Floats grad = args.floats("grad");
+  const Floats x = args.floats("x");
+  const Floats weight = args.optional_floats("weight");
+  const Floats mean = args.floats("mean");
+  const Floats var = args.floats("var");
+  const bool batch_statistics = args.boolean("batch_statistics");
+  BatchNorm shape = batch_norm_shape(args, x);
+  shape.eps = static_cast<float>(args.number("eps"));
+  args.require_shape(grad, x.shape);
+  for (const Floats* array : {&weight, &mean, &var}) args.require_shape(*array, {shape.c});
+
+  const Array<float> grad_x = args.output("out0", x.shape);
+  const Array<float> grad_weight = args.output("out1", {shape.c});
+  const Array<float> grad_bias = args.output("out2", {shape.c});
+  if (x.n_elements() == 0) {
+    std::fill_n(grad_weight.data, shape.c, 0.0f);
+    std::fill_n(grad_bias.data, shape.c, 0.0f);
+    return;
+  }
+  daf::batch_norm_backward(shape, batch_statistics, grad.data, x.data, weight.data, mean.data,
+                           var.data, grad_x.data, grad_weight.data, grad_bias.data);
+}
+
+}  // namespace daf::ops

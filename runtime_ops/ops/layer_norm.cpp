@@ -1,0 +1,99 @@
+// Layer and group normalisation: statistics of each sample on its own.
+#include "runtime_ops/ops/operators.h"
+
+namespace daf::ops {
+namespace {
+
+// x seen as rows of what is normalised: its last axes.
+struct Rows {
+  LayerNorm shape;
+  Shape leading, normalized;
+};
+
+Rows rows_of(const Arguments& args, const Floats& x, int64_t n_axes) {
+  args.require(n_axes >= 1 && n_axes <= x.rank(), "n_axes is ", n_axes, ", x has ", x.rank(),
+               " axes");
+  const int64_t first = x.rank() - n_axes;
+  Rows rows{{}, x.shape.slice(0, first), x.shape.slice(first, x.rank())};
+  rows.shape = LayerNorm{rows.leading.n_elements(), rows.normalized.n_elements(), 0.0f};
+  return rows;
+}
+
+GroupNorm group_norm_shape(const Arguments& args, const Floats& x, int64_t groups) {
+  args.require_rank(x, 2, Shape::kMaxRank);
+  args.require(groups >= 1 && x.size(1) % groups == 0, x.size(1), " channels are not divided by ",
+               groups, " groups");
+  return GroupNorm{x.size(0), x.size(1), x.shape.product(2, x.rank()), groups, 0.0f};
+}
+
+}  // namespace
+
+void layer_norm(Arguments& args) {
+  const Floats x = args.floats("x");
+  const Floats weight = args.optional_floats("weight");
+  const Floats bias = args.optional_floats("bias");
+  Rows rows = rows_of(args, x, args.integer("n_axes"));
+  rows.shape.eps = static_cast<float>(args.number("eps"));
+  args.require_shape(weight, rows.normalized);
+  args.require_shape(bias, rows.normalized);
+
+  const Array<float> y = args.output("out0", x.shape);
+  const Array<float> mean = args.output("out1", rows.leading);
+  const Array<float> rstd = args.output("out2", rows.leading);
+  daf::layer_norm(rows.shape, x.data, weight.data, bias.data, y.data, mean.data, rstd.data);
+}
+
+void layer_norm_backward(Arguments& args) {
+  const Floats grad = args.floats("grad");
+  const Floats x = args.floats("x");
+  const Floats weight = args.optional_floats("weight");
+  const Floats mean = args.floats("mean");
+  const Floats rstd = args.floats("rstd");
+  const Rows rows = rows_of(args, x, args.integer("n_axes"));
+  args.require_shape(grad, x.shape);
+  args.require_shape(weight, rows.normalized);
+  args.require_shape(mean, rows.leading);
+  args.require_shape(rstd, rows.leading);
+
+  const Array<float> grad_x = args.output("out0", x.shape);
+  const Array<float> grad_weight = args.output("out1", rows.normalized);
+  const Array<float> grad_bias = args.output("out2", rows.normalized);
+  daf::layer_norm_backward(rows.shape, grad.data, x.data, weight.data, mean.data, rstd.data,
+                           grad_x.data, grad_weight.data, grad_bias.data);
+}
+
+void group_norm(Arguments& args) {
+  const Floats x = args.floats("x");
+  const Floats weight = args.optional_floats("weight");
+  const Floats bias = args.optional_floats("bias");
+  GroupNorm shape = group_norm_shape(args, x, args.integer("groups"));
+  shape.eps = static_cast<float>(args.number("eps"));
+  args.require_shape(weight, {shape.c});
+  args.require_shape(bias, {shape.c});
+
+  const Array<float> y = args.output("out0", x.shape);
+  const Array<float> mean = args.output("out1", {shape.n, shape.groups});
+  const Array<float> rstd = args.output("out2", {shape.n, shape.groups});
+  daf::group_norm(shape, x.data, weight.data, bias.data, y.data, mean.data, rstd.data);
+}
+
+void group_norm_backward(Arguments& args) {
+  const Floats grad = args.floats("grad");
+  const Floats x = args.floats("x");
+  const Floats weight = args.optional_floats("weight");
+  const Floats mean = args.floats("mean");
+  const Floats rstd = args.floats("rstd");
+  const GroupNorm shape = group_norm_shape(args, x, args.integer("groups"));
+  args.require_shape(grad, x.shape);
+  args.require_shape(weight, {shape.c});
+  args.require_shape(mean, {shape.n, shape.groups});
+  args.require_shape(rstd, {shape.n, shape.groups});
+
+  const Array<float> grad_x = args.output("out0", x.shape);
+  const Array<float> grad_weight = args.output("out1", {shape.c});
+  const Array<float> grad_bias = args.output("out2", {shape.c});
+  daf::group_norm_backward(shape, grad.data, x.data, weight.data, mean.data, rstd.data, grad_x.data,
+                           grad_weight.data, grad_bias.data);
+}
+
+}  // namespace daf::ops

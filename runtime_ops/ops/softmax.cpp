@@ -1,0 +1,35 @@
+#include "runtime_ops/ops/operators.h"
+
+namespace daf::ops {
+namespace {
+
+Softmax read_shape(Arguments& args, const Shape& shape) {
+  const int64_t axis = args.integer("axis");
+  const bool log = args.boolean("log");
+  if (shape.rank() == 0 && axis == 0) return Softmax{1, 1, 1, log};  // a single number
+  args.require(axis >= 0 && axis < shape.rank(), "axis is ", axis, ", the tensor has shape ",
+               shape);
+  return Softmax{shape.product(0, axis), shape[axis], shape.product(axis + 1, shape.rank()), log};
+}
+
+}  // namespace
+
+void softmax(Arguments& args) {
+  const Floats x = args.floats("x");
+  const Softmax shape = read_shape(args, x.shape);
+  const Array<float> y = args.output("out", x.shape);
+  if (y.n_elements() == 0) return;
+  daf::softmax(shape, x.data, y.data);
+}
+
+void softmax_backward(Arguments& args) {
+  const Floats grad = args.floats("grad");
+  const Floats y = args.floats("y");
+  const Softmax shape = read_shape(args, y.shape);
+  args.require_shape(grad, y.shape);
+  const Array<float> grad_x = args.output("out", y.shape);
+  if (grad_x.n_elements() == 0) return;
+  daf::softmax_backward(shape, grad.data, y.data, grad_x.data);
+}
+
+}  // namespace daf::ops

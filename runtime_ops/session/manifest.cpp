@@ -1,0 +1,188 @@
+#include "runtime_ops/session/manifest.h"
+
+#include <algorithm>
+
+#include "runtime_ops/session/error.h"
+#include "runtime_ops/session/file.h"
+#include "runtime_ops/session/json_fields.h"
+
+namespace daf {
+namespace {
+
+constexpr uint64_t kMaxManifestBytes = 64'000'000;
+
+void check_format(const JsonFields& fields) {
+  if (fields.string("format") != "daf-manifest") throw FormatError("it is not a daf manifest");
+  const int64_t schema = fields.integer("schema");
+  if (schema != kManifestSchema) {
+    throw FormatError("built for schema " + std::to_string(kManifestSchema) + ", the program has " +
+                      std::to_string(schema));
+  }
+}
+
+TensorSpec parse_tensor(const JsonFields& fields) {
+  TensorSpec spec;
+  spec.name = fields.string("name");
+  const std::string dtype = fields.string("dtype");
+  const std::optional<DType> known = dtype_from_numpy_name(dtype);
+  if (!known) fields.fail("dtype", "'" + dtype + "' is not supported");
+  spec.dtype = *known;
+  spec.shape = fields.sizes("shape");
+  if (!tensor_size_bytes(spec.dtype, spec.shape)) fields.fail("shape", "it is too large");
+  return spec;
+}
+
+RuntimeInput parse_runtime_input(const JsonFields& fields, const Json& item) {
+  const std::string* name = item.string();
+  if (name != nullptr && *name == "lr") return RuntimeInput::kLr;
+  if (name != nullptr && *name == "clock") return RuntimeInput::kClock;
+  fields.fail("runtime_inputs", "expected \"lr\" or \"clock\", found " + item.dump());
+}
+
+PhaseRun parse_phase(const JsonFields& fields, const Json& item) {
+  const Json::Array* pair = item.array();
+  if (pair != nullptr && pair->size() == 2 && (*pair)[0].string() && (*pair)[1].integer()) {
+    const std::string& name = *(*pair)[0].string();
+    const int64_t n_instructions = *(*pair)[1].integer();
+    for (size_t i = 0; i < kPhaseNames.size(); ++i) {
+      if (name == kPhaseNames[i] && n_instructions >= 0) {
+        return {static_cast<Phase>(i), n_instructions};
+      }
+    }
+  }
+  fields.fail("phases", "expected [\"forward|backward|update\", count], found " + item.dump());
+}
+
+MethodSpec parse_method(const JsonFields& fields) {
+  MethodSpec method;
+  for (const JsonFields& input : fields.objects("inputs")) {
+    method.inputs.push_back(parse_tensor(input));
+  }
+  for (const Json& item : fields.array("runtime_inputs")) {
+    method.runtime_inputs.push_back(parse_runtime_input(fields, item));
+  }
+  for (const JsonFields& output : fields.objects("outputs")) {
+    method.outputs.push_back(output.string("name"));
+  }
+  if (fields.find("phases") != nullptr) {
+    for (const Json& item : fields.array("phases")) {
+      method.phases.push_back(parse_phase(fields, item));
+    }
+  }
+  return method;
+}
+
+// Axis 0 of every data input is the batch.
+void check_batch_axis(const Manifest& manifest, const MethodSpec& method) {
+  for (const TensorSpec& input : method.inputs) {
+    if (input.shape.empty() || input.shape[0] != manifest.batch_size) {
+      throw FormatError("input '" + input.name + "' is " + input.type_and_shape() +
+                        ", axis 0 must be the batch of " + std::to_string(manifest.batch_size));
+    }
+  }
+}
+
+StateTensor parse_state_tensor(const JsonFields& fields) {
+  StateTensor tensor;
+  tensor.spec = parse_tensor(fields);
+  tensor.offset = fields.size("offset");
+  const std::string kind = fields.string("kind");
+  if (kind == "parameter") {
+    tensor.kind = StateKind::kParameter;
+  } else if (kind == "buffer") {
+    tensor.kind = StateKind::kBuffer;
+  } else if (kind == "optimizer") {
+    tensor.kind = StateKind::kOptimizer;
+    tensor.spec.name = fields.string("parameter") + "." + fields.string("slot");
+  } else {
+    fields.fail("kind", "expected parameter, buffer or optimizer, found '" + kind + "'");
+  }
+  return tensor;
+}
+
+// Tensors lie inside the state's memory and do not overlap; names are unique.
+void check_state(const Manifest& manifest) {
+  std::vector<const StateTensor*> by_offset;
+  std::vector<std::string> names;
+  for (const StateTensor& tensor : manifest.state) {
+    by_offset.push_back(&tensor);
+    names.push_back(tensor.spec.name);
+  }
+  std::sort(names.begin(), names.end());
+  const auto twin = std::adjacent_find(names.begin(), names.end());
+  if (twin != names.end()) throw FormatError("state tensor '" + *twin + "' is there twice");
+
+  std::sort(by_offset.begin(), by_offset.end(), [](const auto* a, const auto* b) {
+    return std::pair(a->offset, a->spec.size_bytes()) < std::pair(b->offset, b->spec.size_bytes());
+  });
+  int64_t end = 0;
+  for (const StateTensor* tensor : by_offset) {
+    if (tensor->offset < end) {
+      throw FormatError("state tensor '" + tensor->spec.name + "' overlaps another");
+    }
+    const int64_t size_bytes = tensor->spec.size_bytes();
+    if (size_bytes > manifest.state_size_bytes ||
+        tensor->offset > manifest.state_size_bytes - size_bytes) {
+      throw FormatError("state tensor '" + tensor->spec.name + "' is outside the state's memory");
+    }
+    end = tensor->offset + size_bytes;
+  }
+}
+
+}  // namespace
+
+Manifest Manifest::parse(const std::string& text) {
+  const Json document = Json::parse(text);
+  const JsonFields fields(document, "");
+  check_format(fields);
+  Manifest manifest;
+  const JsonFields program = fields.object("program");
+  manifest.program_file = program.string("file");
+  manifest.program_size_bytes = program.size("size_bytes");
+  manifest.program_sha256 = program.string("sha256");
+  manifest.model_name = fields.object("model").string("name");
+  manifest.batch_size = fields.size("batch_size");
+  manifest.dynamic_batch = fields.boolean("dynamic_batch");
+  const JsonFields optimizer = fields.object("optimizer");
+  if (optimizer.string("name") != "none") manifest.lr = optimizer.number("lr");
+
+  const JsonFields methods = fields.object("methods");
+  manifest.train_step = parse_method(methods.object("train_step"));
+  manifest.predict = parse_method(methods.object("predict"));
+  if (manifest.batch_size == 0) throw FormatError("batch_size: must be at least 1, found 0");
+  check_batch_axis(manifest, manifest.train_step);
+  check_batch_axis(manifest, manifest.predict);
+  if (manifest.train_step.outputs.empty() || manifest.train_step.outputs[0] != "loss") {
+    throw FormatError("methods.train_step.outputs: the first must be the loss");
+  }
+
+  const JsonFields state = fields.object("state");
+  manifest.state_memory_id = state.size("memory_id");
+  manifest.state_size_bytes = state.size("size_bytes");
+  for (const JsonFields& tensor : state.objects("tensors")) {
+    manifest.state.push_back(parse_state_tensor(tensor));
+  }
+  check_state(manifest);
+  manifest.memory_plan = fields.get("memory");
+  return manifest;
+}
+
+Manifest Manifest::load(const std::string& path) {
+  const auto fail = [&](const FormatError& error, const char* next_step) {
+    return DafError(Exit::kProgram,
+                    "cannot use the manifest " + path + ": " + error.what() + "; " + next_step);
+  };
+  std::string text;
+  try {
+    text = read_text_file(path, kMaxManifestBytes);
+  } catch (const FormatError& error) {
+    throw fail(error, "daf-export writes it beside the program, keep the two together");
+  }
+  try {
+    return parse(text);
+  } catch (const FormatError& error) {
+    throw fail(error, "export again with this version of daf-export");
+  }
+}
+
+}  // namespace daf

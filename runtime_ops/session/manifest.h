@@ -1,0 +1,55 @@
+// What the session needs to know about a program: the parsed and checked manifest.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime_ops/session/json.h"
+#include "runtime_ops/session/phase_timer.h"
+#include "runtime_ops/session/tensor_spec.h"
+
+namespace daf {
+
+inline constexpr int64_t kManifestSchema = 1;
+
+enum class StateKind { kParameter, kBuffer, kOptimizer };
+
+struct StateTensor {
+  TensorSpec spec;  // named as in checkpoints: `layer.weight`, or `<parameter>.<slot>`
+  StateKind kind = StateKind::kParameter;
+  int64_t offset = 0;  // in the memory of the state
+};
+
+// Inputs that the session itself provides, after the data inputs.
+enum class RuntimeInput { kLr, kClock };
+
+struct MethodSpec {
+  std::vector<TensorSpec> inputs;
+  std::vector<RuntimeInput> runtime_inputs;
+  std::vector<std::string> outputs;
+  std::vector<PhaseRun> phases;  // empty when the manifest has none
+};
+
+struct Manifest {
+  std::string program_file;
+  int64_t program_size_bytes = 0;
+  std::string program_sha256;
+  std::string model_name;
+  int64_t batch_size = 0;
+  bool dynamic_batch = false;
+  double lr = 0;  // 0 when the program has no optimizer
+  MethodSpec train_step;
+  MethodSpec predict;
+  int64_t state_memory_id = 0;  // ids count from 1
+  int64_t state_size_bytes = 0;
+  std::vector<StateTensor> state;
+  Json memory_plan;  // the exporter's prediction, as it is
+
+  // Throws FormatError.
+  static Manifest parse(const std::string& text);
+  // Throws DafError with Exit::kProgram.
+  static Manifest load(const std::string& path);
+};
+
+}  // namespace daf

@@ -1,0 +1,172 @@
+#include "runtime_ops/session/run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include "runtime_ops/session/dataset.h"
+#include "runtime_ops/session/error.h"
+#include "runtime_ops/session/file.h"
+#include "runtime_ops/session/session.h"
+#include "runtime_ops/session/trace.h"
+
+namespace daf {
+namespace {
+
+constexpr int64_t kStepsPerPss = 50;  // reading it takes milliseconds
+
+class Run {
+ public:
+  Run(const RunRequest& request, const RunHost& host)
+      : request_(request),
+        host_(host),
+        manifest_(Manifest::load(request.manifest)),
+        trace_(request.trace, host.on_line) {}
+
+  std::string execute() {
+    try {
+      write_header();
+      prepare();
+      const EndReason reason = train();
+      return write_footer(reason, std::nullopt);
+    } catch (const std::exception& error) {
+      write_last_footer(error.what());
+      throw;
+    }
+  }
+
+ private:
+  void write_header() {
+    reset_peak_rss();
+    observe_memory();
+    TraceHeader header;
+    header.device_kind = host_.device_kind;
+    header.device = read_device_facts();
+    header.program_file = std::filesystem::path(request_.program).filename().string();
+    header.program_sha256 = manifest_.program_sha256;
+    header.model_name = manifest_.model_name;
+    header.config = request_.config;
+    header.started_unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                                 std::chrono::system_clock::now().time_since_epoch())
+                                 .count();
+    header.memory_plan = manifest_.memory_plan;
+    header.rss_baseline_bytes = process_.rss;
+    trace_.write(to_json(header));
+  }
+
+  void prepare() {
+    if (!request_.save.empty()) check_can_write(request_.save);
+    session_.emplace(request_.program, request_.manifest, request_.seed);
+    if (!request_.resume.empty()) {
+      session_->restore(request_.resume);
+      write_event("resume", request_.resume);
+    }
+    dataset_.emplace(request_.data, manifest_, static_cast<uint64_t>(session_->seed()),
+                     request_.shuffle);
+  }
+
+  EndReason train() {
+    const Schedule schedule = {request_.schedule, request_.lr.value_or(manifest_.lr),
+                               request_.warmup_steps, request_.total_steps};
+    EndReason reason = EndReason::kDone;
+    while (n_steps_ < request_.steps) {
+      if (host_.should_stop()) {
+        reason = EndReason::kStopped;
+        break;
+      }
+      take_step(schedule.lr_after(session_->step_count()));
+      if (request_.save_every > 0 && session_->step_count() % request_.save_every == 0) save();
+    }
+    if (!request_.save.empty() && saved_step_ != session_->step_count()) save();
+    return reason;
+  }
+
+  void take_step(double lr) {
+    const std::vector<ConstTensorView>& batch = dataset_->batch(session_->step_count());
+    const StepResult result = session_->step(batch, static_cast<float>(lr));
+    ++n_steps_;
+    observe_memory();
+    StepRow row;
+    row.step = session_->step_count();
+    row.t_us = elapsed_us();
+    row.loss = result.loss;
+    row.lr = lr;
+    row.samples = batch[0].spec.shape[0];
+    if (result.phases) {
+      row.forward_us = result.phases->forward_us;
+      row.backward_us = result.phases->backward_us;
+      row.update_us = result.phases->update_us;
+    }
+    row.total_us = result.total_us;
+    row.peak = held_;
+    trace_.write(to_json(row));
+
+    CounterRow counters = {row.step, elapsed_us(), held_, process_, std::nullopt};
+    if (n_steps_ % kStepsPerPss == 1) counters.pss_bytes = read_pss_bytes();
+    trace_.write(to_json(counters));
+  }
+
+  void save() {
+    session_->save(request_.save);
+    saved_step_ = session_->step_count();
+    write_event("checkpoint", request_.save);
+  }
+
+  void write_event(const char* event, const std::string& path) {
+    trace_.write(event_json(event, session_->step_count(), elapsed_us(), {{"path", path}}));
+  }
+
+  std::string write_footer(EndReason reason, std::optional<std::string> error) {
+    observe_memory();
+    TraceFooter footer;
+    footer.reason = reason;
+    footer.steps = n_steps_;
+    footer.peak_rss_bytes = std::max(process_.peak_rss, peak_rss_and_swap_);
+    footer.peak = held_;
+    footer.t_us = elapsed_us();
+    footer.error = std::move(error);
+    return trace_.write(to_json(footer));
+  }
+
+  // The footer of a failed run must not hide why it failed.
+  void write_last_footer(const std::string& error) noexcept {
+    try {
+      write_footer(EndReason::kError, error);
+    } catch (const std::exception&) {
+    }
+  }
+
+  void observe_memory() {
+    process_ = read_process_memory();
+    peak_rss_and_swap_ = std::max(peak_rss_and_swap_, process_.rss + process_.swap);
+    if (session_) held_ = session_->memory();  // its parts only grow
+  }
+
+  int64_t elapsed_us() const {
+    return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() -
+                                                                 started_)
+        .count();
+  }
+
+  const RunRequest& request_;
+  const RunHost& host_;
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  const Manifest manifest_;
+  TraceWriter trace_;
+  std::optional<TrainingSession> session_;
+  std::optional<Dataset> dataset_;
+  int64_t n_steps_ = 0;
+  std::optional<int64_t> saved_step_;
+  MemoryParts held_;
+  ProcessMemory process_;
+  int64_t peak_rss_and_swap_ = 0;
+};
+
+}  // namespace
+
+std::string run(const RunRequest& request, const RunHost& host) {
+  return Run(request, host).execute();
+}
+
+}  // namespace daf

@@ -1,0 +1,243 @@
+#include "runtime_ops/session/session.h"
+
+#include <executorch/runtime/kernel/operator_registry.h>
+#include <executorch/runtime/platform/runtime.h>
+
+#include <chrono>
+#include <cstring>
+#include <map>
+
+#include "runtime_ops/ops/register.h"
+#include "runtime_ops/session/error.h"
+#include "runtime_ops/session/method_runner.h"
+#include "runtime_ops/session/planned_memory.h"
+#include "runtime_ops/session/program_check.h"
+
+namespace daf {
+namespace {
+
+void start_runtime() {
+  executorch::runtime::runtime_init();
+  register_ops();
+}
+
+LoadedProgram start_and_load(const std::string& path, const Manifest& manifest) {
+  start_runtime();
+  return load_program(path, manifest);
+}
+
+[[noreturn]] void refuse_inputs(const std::string& method, const std::string& reason) {
+  throw DafError(Exit::kData, "cannot run " + method + ": " + reason);
+}
+
+// The batch may be smaller than the manifest's, the same for all inputs, when it is dynamic.
+void check_inputs(const std::string& method, const Manifest& manifest,
+                  const std::vector<TensorSpec>& expected,
+                  const std::vector<ConstTensorView>& inputs) {
+  if (inputs.size() != expected.size()) {
+    refuse_inputs(method, "it takes " + std::to_string(expected.size()) + " inputs, found " +
+                              std::to_string(inputs.size()) +
+                              "; pass them in the manifest's order");
+  }
+  const Shape& first = inputs.empty() ? Shape() : inputs[0].spec.shape;
+  const bool smaller =
+      manifest.dynamic_batch && !first.empty() && first[0] >= 1 && first[0] < manifest.batch_size;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    TensorSpec wanted = expected[i];
+    if (smaller) wanted.shape[0] = first[0];
+    const TensorSpec& found = inputs[i].spec;
+    if (found.dtype != wanted.dtype || found.shape != wanted.shape) {
+      refuse_inputs(method, "input '" + wanted.name + "' must be " + wanted.type_and_shape() +
+                                (manifest.dynamic_batch && !smaller ? " or a smaller batch" : "") +
+                                ", found " + found.type_and_shape() + "; convert or reshape it");
+    }
+  }
+}
+
+}  // namespace
+
+class TrainingSession::Impl {
+ public:
+  Impl(const std::string& program_path, const std::string& manifest_path, int64_t seed)
+      : path_(program_path),
+        manifest_(Manifest::load(manifest_path)),
+        loaded_(start_and_load(program_path, manifest_)),
+        seed_(seed) {
+    for (const size_t size_bytes : check_program(path_, loaded_, manifest_)) {
+      memory_.emplace_back(size_bytes);
+      spans_.push_back({memory_.back().data(), size_bytes});
+    }
+    // Loading train_step gives the weights their initial values.
+    train_step_.emplace(path_, "train_step", manifest_.train_step, loaded_, spans_, workspace_);
+  }
+
+  const Manifest& manifest() const { return manifest_; }
+  int64_t step_count() const { return step_count_; }
+  int64_t seed() const { return seed_; }
+
+  StepResult step(const std::vector<ConstTensorView>& inputs, std::optional<float> lr) {
+    const auto start = std::chrono::steady_clock::now();
+    check_inputs("train_step", manifest_, manifest_.train_step.inputs, inputs);
+    lr_ = lr.value_or(static_cast<float>(manifest_.lr));
+    outputs_are_valid_ = false;
+    run(*train_step_, manifest_.train_step, inputs);
+    outputs_are_valid_ = true;
+    ++step_count_;
+
+    StepResult result;
+    result.loss = *static_cast<const float*>(train_step_->outputs()[0].data);
+    const auto elapsed = std::chrono::steady_clock::now() - start;
+    result.total_us = std::chrono::duration_cast<std::chrono::microseconds>(elapsed).count();
+    if (!manifest_.train_step.phases.empty()) {
+      const PhaseTimer& timer = train_step_->timer();
+      result.phases =
+          PhaseTimes{timer.elapsed_us(Phase::kForward), timer.elapsed_us(Phase::kBackward),
+                     timer.elapsed_us(Phase::kUpdate)};
+    }
+    return result;
+  }
+
+  std::vector<ConstTensorView> outputs() const {
+    if (!outputs_are_valid_) {
+      throw DafError(Exit::kUsage,
+                     "cannot read the outputs of train_step: no step was run, or predict() has "
+                     "reused their memory; read them right after step()");
+    }
+    return train_step_->outputs();
+  }
+
+  std::vector<ConstTensorView> predict(const std::vector<ConstTensorView>& inputs) {
+    check_inputs("predict", manifest_, manifest_.predict.inputs, inputs);
+    // Loaded when it is first needed: training alone does without its memory.
+    if (!predict_) {
+      predict_.emplace(path_, "predict", manifest_.predict, loaded_, spans_, workspace_);
+    }
+    outputs_are_valid_ = false;
+    run(*predict_, manifest_.predict, inputs);
+    return predict_->outputs();
+  }
+
+  std::vector<StateView> state() const {
+    std::vector<StateView> views;
+    if (manifest_.state.empty()) return views;
+    uint8_t* base = memory_[static_cast<size_t>(manifest_.state_memory_id - 1)].data();
+    for (const StateTensor& tensor : manifest_.state) {
+      views.push_back({tensor.spec, tensor.kind, base + tensor.offset});
+    }
+    return views;
+  }
+
+  void set_state(const std::vector<ConstTensorView>& tensors) {
+    std::map<std::string, StateView> targets;
+    for (StateView& view : state()) targets.emplace(view.spec.name, view);
+    const auto refuse = [&](const std::string& reason) {
+      throw DafError(Exit::kWeights, "cannot set the state of " + path_ + ": " + reason +
+                                         "; use the program these weights belong to");
+    };
+    for (const ConstTensorView& tensor : tensors) {
+      const auto target = targets.find(tensor.spec.name);
+      if (target == targets.end()) {
+        refuse("it has no '" + tensor.spec.name + "'");
+      } else if (target->second.spec.type_and_shape() != tensor.spec.type_and_shape()) {
+        refuse("'" + tensor.spec.name + "' must be " + target->second.spec.type_and_shape() +
+               ", found " + tensor.spec.type_and_shape());
+      }
+    }
+    for (const ConstTensorView& tensor : tensors) {
+      std::memcpy(targets[tensor.spec.name].data, tensor.data,
+                  static_cast<size_t>(tensor.spec.size_bytes()));
+    }
+  }
+
+  void save(const std::string& path) const {
+    save_checkpoint(path, state(),
+                    {step_count_, seed_, manifest_.program_sha256, manifest_.model_name});
+  }
+
+  void restore(const std::string& path) {
+    const CheckpointInfo info = restore_checkpoint(path, state());
+    step_count_ = info.step;
+    seed_ = info.seed;
+  }
+
+  MemoryParts memory() const {
+    MemoryParts parts;
+    for (const StateTensor& tensor : manifest_.state) {
+      const bool is_optimizer = tensor.kind == StateKind::kOptimizer;
+      (is_optimizer ? parts.optimizer : parts.weights) += tensor.spec.size_bytes();
+    }
+    for (size_t i = 0; i < memory_.size(); ++i) {
+      const bool is_state =
+          !manifest_.state.empty() && static_cast<int64_t>(i) == manifest_.state_memory_id - 1;
+      if (!is_state) parts.arena += static_cast<int64_t>(memory_[i].size_bytes());
+    }
+    parts.constants = static_cast<int64_t>(loaded_.file->constant_bytes());
+    parts.workspace = static_cast<int64_t>(workspace_.peak_bytes());
+    return parts;
+  }
+
+ private:
+  void run(MethodRunner& method, const MethodSpec& spec,
+           const std::vector<ConstTensorView>& inputs) {
+    size_t index = 0;
+    for (const ConstTensorView& input : inputs) method.set_input(index++, input);
+    clock_[0] = step_count_;
+    clock_[1] = seed_;
+    for (const RuntimeInput input : spec.runtime_inputs) {
+      if (input == RuntimeInput::kLr) {
+        method.set_input(index++, {{"lr", DType::kFloat32, {1}}, &lr_});
+      } else {
+        method.set_input(index++, {{"clock", DType::kInt64, {2}}, clock_});
+      }
+    }
+    method.execute();
+  }
+
+  std::string path_;
+  Manifest manifest_;
+  LoadedProgram loaded_;
+  std::vector<PlannedMemory> memory_;  // by memory id, from 1; both methods share it
+  MethodRunner::Spans spans_;
+  Workspace workspace_;
+  std::optional<MethodRunner> train_step_, predict_;
+  int64_t step_count_ = 0;
+  int64_t seed_;
+  float lr_ = 0;
+  int64_t clock_[2] = {};
+  bool outputs_are_valid_ = false;
+};
+
+TrainingSession::TrainingSession(const std::string& program_path, const std::string& manifest_path,
+                                 int64_t seed)
+    : impl_(std::make_unique<Impl>(program_path, manifest_path, seed)) {}
+TrainingSession::~TrainingSession() = default;
+
+const Manifest& TrainingSession::manifest() const { return impl_->manifest(); }
+int64_t TrainingSession::step_count() const { return impl_->step_count(); }
+int64_t TrainingSession::seed() const { return impl_->seed(); }
+StepResult TrainingSession::step(const std::vector<ConstTensorView>& inputs,
+                                 std::optional<float> lr) {
+  return impl_->step(inputs, lr);
+}
+std::vector<ConstTensorView> TrainingSession::outputs() const { return impl_->outputs(); }
+std::vector<ConstTensorView> TrainingSession::predict(const std::vector<ConstTensorView>& inputs) {
+  return impl_->predict(inputs);
+}
+std::vector<StateView> TrainingSession::state() const { return impl_->state(); }
+void TrainingSession::set_state(const std::vector<ConstTensorView>& tensors) {
+  impl_->set_state(tensors);
+}
+void TrainingSession::save(const std::string& path) const { impl_->save(path); }
+void TrainingSession::restore(const std::string& path) { impl_->restore(path); }
+MemoryParts TrainingSession::memory() const { return impl_->memory(); }
+
+std::vector<std::string> operator_names() {
+  start_runtime();
+  std::vector<std::string> names;
+  for (const auto& kernel : executorch::runtime::get_registered_kernels()) {
+    names.push_back(kernel.name_);
+  }
+  return names;
+}
+
+}  // namespace daf

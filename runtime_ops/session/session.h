@@ -1,0 +1,67 @@
+// Trains an exported program: owns every byte it uses, takes batches, steps, saves and restores.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime_ops/session/checkpoint.h"
+#include "runtime_ops/session/manifest.h"
+#include "runtime_ops/session/memory_probe.h"
+#include "runtime_ops/session/tensor_spec.h"
+
+namespace daf {
+
+struct PhaseTimes {
+  int64_t forward_us = 0, backward_us = 0, update_us = 0;
+};
+
+struct StepResult {
+  float loss = 0;  // may be NaN or infinite: that is for the host to judge
+  int64_t total_us = 0;
+  std::optional<PhaseTimes> phases;  // when the manifest says where they are
+};
+
+// Not for use by several threads at once. All errors are DafErrors.
+class TrainingSession {
+ public:
+  // Exit::kProgram when the program or its manifest cannot be used.
+  TrainingSession(const std::string& program_path, const std::string& manifest_path, int64_t seed);
+  ~TrainingSession();
+
+  const Manifest& manifest() const;
+  int64_t step_count() const;  // steps taken
+  int64_t seed() const;
+
+  // One training step. `inputs` are those of train_step in the manifest's order; they are read in
+  // place and must be contiguous. Without `lr`, the manifest's. Exit::kData when the inputs do not
+  // fit, Exit::kDevice when a kernel fails.
+  StepResult step(const std::vector<ConstTensorView>& inputs, std::optional<float> lr);
+
+  // Of the last step, by the manifest's names. Valid until the next step or prediction; an error
+  // after that.
+  std::vector<ConstTensorView> outputs() const;
+
+  // Valid until the next step or prediction.
+  std::vector<ConstTensorView> predict(const std::vector<ConstTensorView>& inputs);
+
+  // Where parameters, buffers and optimizer state lie.
+  std::vector<StateView> state() const;
+  // Copies tensors into the state; those that are not given keep their values. Exit::kWeights.
+  void set_state(const std::vector<ConstTensorView>& tensors);
+
+  void save(const std::string& path) const;  // Exit::kOutput
+  void restore(const std::string& path);     // Exit::kWeights
+  MemoryParts memory() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The kernels registered in this process, DAF's own included.
+std::vector<std::string> operator_names();
+
+}  // namespace daf

@@ -1,0 +1,22 @@
+"""Mean squared error."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def model(width: int = 8) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 4))
+
+
+def loss(output: Tensor, target: Tensor) -> Tensor:
+    return F.mse_loss(output, target)
+
+
+def batch(batch_size: int = 6, width: int = 8) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(batch_size, width, generator=generator)
+    return x, torch.randn(batch_size, 4, generator=generator)

@@ -1,0 +1,1 @@
+"""The `daf` command: train, evaluate and inspect exported programs."""

@@ -1,0 +1,34 @@
+"""`daf bench`: speed against PyTorch, measured in the same run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from daf.files import check_output
+
+
+@click.group(short_help="Measure speed against PyTorch.")
+def bench() -> None:
+    """Measure speed against PyTorch, on this machine, in the same run."""
+
+
+@bench.command(short_help="Time of a training step.")
+@click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the results here.")
+@click.option("--repeats", type=click.IntRange(min=1), default=7, show_default=True)
+def step(json_path: Path | None, repeats: int) -> None:
+    """Time a training step of small models, here and in PyTorch, by turns.
+
+    Prints the median over the repeats. A ratio above 1 means that the program is slower than PyTorch.
+
+    \b
+    Examples:
+      daf bench step
+      daf bench step --repeats 15 --json bench.json
+    """
+    if json_path is not None:
+        check_output(json_path)
+    from daf.tools.bench_step import run_bench
+
+    run_bench(repeats, json_path)

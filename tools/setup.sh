@@ -1,0 +1,73 @@
+#!/bin/sh
+# Makes a fresh clone ready to build: the packages that pip cannot give, and .venv with the pinned ones.
+# Instant and offline when pyproject.toml asks for nothing new.
+set -eu
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+
+fail() {
+  echo "error: $*" >&2
+  exit 1
+}
+
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+  fail "cannot set up: $python is not Python 3.11 or newer; call make with PYTHON=/path/to/python3.11"
+
+# Prints the Debian packages that are missing here.
+missing_packages() {
+  if ! command -v g++ >/dev/null; then
+    echo g++ libgtest-dev
+  elif ! echo '#include <gtest/gtest.h>' | g++ -E -x c++ - >/dev/null 2>&1; then
+    echo libgtest-dev
+  fi
+  "$python" -c 'import ensurepip' 2>/dev/null || echo python3-venv
+  "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null ||
+    echo python3-dev
+}
+
+packages=$(missing_packages | tr '\n' ' ')
+if [ -n "$packages" ]; then
+  install="apt-get install -y --no-install-recommends $packages"
+  if ! command -v apt-get >/dev/null; then
+    reason="this is not a Debian system"
+  elif [ "$(id -u)" = 0 ]; then
+    reason= && as_root=
+  elif sudo -n true 2>/dev/null; then
+    reason= && as_root=sudo
+  else
+    reason="only root may"
+  fi
+  if [ -z "$reason" ]; then
+    echo "installing $packages"
+    export DEBIAN_FRONTEND=noninteractive
+    { $as_root apt-get update -qq && $as_root $install -qq >/dev/null; } || reason="apt-get failed"
+  fi
+  if [ -n "$reason" ]; then
+    echo "SKIP installing $packages: $reason; by hand: sudo $install" >&2
+  fi
+  command -v g++ >/dev/null || fail "cannot build without a C++17 compiler; install g++ and call make again"
+fi
+
+[ -x .venv/bin/python ] || "$python" -m venv .venv ||
+  fail "cannot create .venv; install your Python's venv module (Debian: python3-venv) and call make again"
+
+# The stamp is the list itself: what was installed here last.
+stamp=.venv/installed-requirements.txt
+wanted=$(.venv/bin/python - <<'END'
+import tomllib
+
+with open("pyproject.toml", "rb") as file:
+    config = tomllib.load(file)
+project = config["project"]
+print(*config["build-system"]["requires"], *project["dependencies"], sep="\n")
+print(*(name for extra in project["optional-dependencies"].values() for name in extra), sep="\n")
+END
+)
+if [ ! -f "$stamp" ] || [ "$wanted" != "$(cat "$stamp")" ]; then
+  echo "installing packages into .venv (about 1.5 GB, a few minutes)"
+  pip() { .venv/bin/python -m pip --disable-pip-version-check install --quiet "$@"; }
+  pip "$(echo "$wanted" | grep '^torch==')" # first: the others then take it as it is
+  echo "$wanted" >"$stamp.new"
+  pip -r "$stamp.new"
+  mv "$stamp.new" "$stamp"
+fi
