@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -56,3 +57,8 @@ def loss_and_gradients(
         model.load_state_dict(state)
     gradients = {name: grad.detach() for name, grad in zip(parameters, found, strict=True) if grad is not None}
     return float(value.detach()), gradients
+
+
+def in_double(model: nn.Module, batch: tuple[Tensor, ...]) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """Copies in float64: what float32 arithmetic is measured against."""
+    return copy.deepcopy(model).double(), tuple(t.double() if t.is_floating_point() else t for t in batch)

@@ -75,8 +75,7 @@ struct PlacesPacker {
     const float* source[kWidth];
     for (int64_t i = 0; i < kWidth; ++i) {
       const int64_t place = first + std::min(i, count - 1);
-      source[i] =
-          x.base + place / x.spatial * x.image_stride + place % x.spatial + p0 * x.spatial;
+      source[i] = x.base + place / x.spatial * x.image_stride + place % x.spatial + p0 * x.spatial;
     }
     const bool is_run = source[kWidth - 1] == source[0] + kWidth - 1;
     for (int64_t p = 0; p < depth; ++p, panel += kWidth) {

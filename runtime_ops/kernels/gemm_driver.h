@@ -70,8 +70,7 @@ void blocked_gemm(int64_t m, int64_t n, int64_t k, const PackA& pack_a, const Pa
         const int64_t mc = std::min(kMc, m - i0);
         pack_block<kMr>(pack_a, i0, mc, p0, depth, panels.a);
         for (int64_t j = 0; j < nc; j += kNr) {
-          const auto write =
-              writer.template panel<kNr>(j0 + j, std::min<int64_t>(kNr, nc - j));
+          const auto write = writer.template panel<kNr>(j0 + j, std::min<int64_t>(kNr, nc - j));
           for (int64_t i = 0; i < mc; i += kMr) {
             Micro::run(depth, panels.a + i * depth, panels.b + j * depth, tile);
             write(i0 + i, std::min<int64_t>(kMr, mc - i), tile, p0 == 0);

@@ -46,8 +46,8 @@ struct Conv2d {
   int64_t groups;
   int64_t out_h, out_w;  // given, not derived: a transposed convolution may leave a remainder
 };
-void conv2d(const Conv2d& shape, const float* x, const float* weight, const float* bias,
-            float* y, Scratch& scratch);
+void conv2d(const Conv2d& shape, const float* x, const float* weight, const float* bias, float* y,
+            Scratch& scratch);
 // Also the forward of a transposed convolution: then grad_y is its input, and `bias`
 // (otherwise null) has c_in entries.
 void conv2d_input_grad(const Conv2d& shape, const float* grad_y, const float* weight,
@@ -57,23 +57,26 @@ void conv2d_weight_grad(const Conv2d& shape, const float* grad_y, const float* x
 
 // ---- normalisation ----------------------------------------------------------------------
 
-// x[n, c, spatial]; weight and bias have c entries or are null. `var` is the biased variance.
-// running_* may be null (then new_running_* are set to the batch's mean and unbiased variance).
+// In all three, a null grad_x, grad_weight or grad_bias is not computed.
+
+// x[n, c, spatial], n * spatial >= 1; weight and bias have c entries or are null. `var` is the
+// biased variance. running_* may be null (then new_running_* are set to the batch's mean and
+// unbiased variance), and new_running_* may be running_*. The unbiased variance of a single
+// value is NaN, as in PyTorch.
 struct BatchNorm {
   int64_t n, c, spatial;
   float eps;
 };
 void batch_norm_train(const BatchNorm& shape, const float* x, const float* weight,
                       const float* bias, const float* running_mean, const float* running_var,
-                      float momentum, float* y, float* mean, float* var,
-                      float* new_running_mean, float* new_running_var);
-void batch_norm_eval(const BatchNorm& shape, const float* x, const float* weight,
-                     const float* bias, const float* mean, const float* var, float* y);
+                      float momentum, float* y, float* mean, float* var, float* new_running_mean,
+                      float* new_running_var);
+void batch_norm_eval(const BatchNorm& shape, const float* x, const float* weight, const float* bias,
+                     const float* mean, const float* var, float* y);
 // `batch_statistics`: mean and var came from x (training); otherwise they are constants.
 void batch_norm_backward(const BatchNorm& shape, bool batch_statistics, const float* grad_y,
-                         const float* x, const float* weight, const float* mean,
-                         const float* var, float* grad_x, float* grad_weight,
-                         float* grad_bias);
+                         const float* x, const float* weight, const float* mean, const float* var,
+                         float* grad_x, float* grad_weight, float* grad_bias);
 
 // x[rows, n]; weight and bias have n entries or are null; mean and rstd have `rows`.
 struct LayerNorm {
@@ -83,8 +86,8 @@ struct LayerNorm {
 void layer_norm(const LayerNorm& shape, const float* x, const float* weight, const float* bias,
                 float* y, float* mean, float* rstd);
 void layer_norm_backward(const LayerNorm& shape, const float* grad_y, const float* x,
-                         const float* weight, const float* mean, const float* rstd,
-                         float* grad_x, float* grad_weight, float* grad_bias);
+                         const float* weight, const float* mean, const float* rstd, float* grad_x,
+                         float* grad_weight, float* grad_bias);
 
 // x[n, c, spatial] in `groups` of channels; mean and rstd have n * groups entries.
 struct GroupNorm {
@@ -94,8 +97,8 @@ struct GroupNorm {
 void group_norm(const GroupNorm& shape, const float* x, const float* weight, const float* bias,
                 float* y, float* mean, float* rstd);
 void group_norm_backward(const GroupNorm& shape, const float* grad_y, const float* x,
-                         const float* weight, const float* mean, const float* rstd,
-                         float* grad_x, float* grad_weight, float* grad_bias);
+                         const float* weight, const float* mean, const float* rstd, float* grad_x,
+                         float* grad_weight, float* grad_bias);
 
 // ---- activations and softmax ------------------------------------------------------------
 
@@ -123,8 +126,7 @@ struct Softmax {
   bool log;
 };
 void softmax(const Softmax& shape, const float* x, float* y);
-void softmax_backward(const Softmax& shape, const float* grad_y, const float* y,
-                      float* grad_x);
+void softmax_backward(const Softmax& shape, const float* grad_y, const float* y, float* grad_x);
 
 // ---- losses -----------------------------------------------------------------------------
 
@@ -137,8 +139,8 @@ struct NllLoss {
   Reduction reduction;
 };
 // `loss` has n * spatial entries for kNone, otherwise 1; `weight` (c entries) may be null.
-bool nll_loss(const NllLoss& shape, const float* log_p, const int64_t* target,
-              const float* weight, float* loss, float* total_weight);
+bool nll_loss(const NllLoss& shape, const float* log_p, const int64_t* target, const float* weight,
+              float* loss, float* total_weight);
 void nll_loss_backward(const NllLoss& shape, const float* grad_loss, const int64_t* target,
                        const float* weight, const float* total_weight, float* grad_log_p);
 
@@ -199,8 +201,7 @@ struct Sgd {
   bool nesterov;
   int64_t step;  // steps taken before this one
 };
-void sgd(const Sgd& options, int64_t n, const float* grad, float* weight,
-         float* momentum_buffer);
+void sgd(const Sgd& options, int64_t n, const float* grad, float* weight, float* momentum_buffer);
 
 // torch.optim.AdamW.
 struct AdamW {

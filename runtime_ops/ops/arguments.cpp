@@ -2,6 +2,7 @@
 
 #include <executorch/runtime/core/exec_aten/util/scalar_type_util.h>
 #include <executorch/runtime/core/exec_aten/util/tensor_util.h>
+#include <executorch/runtime/platform/log.h>
 
 #include <algorithm>
 #include <exception>
@@ -37,6 +38,7 @@ bool is_contiguous(const Tensor& tensor) {
 }
 
 void set_failure(KernelRuntimeContext& context, Error error, const std::string& message) {
+  ET_LOG(Error, "%s", message.c_str());  // for hosts without a session
   report_failure(message);
   context.fail(error);
 }

@@ -23,7 +23,9 @@ const Case kCases[] = {
      [](double x, double, double) { return x < 0 ? 0.0 : x; },
      [](double x, double, double) { return x <= 0 ? 0.0 : 1.0; }},
     {"hardtanh", Activation::kHardtanh, -0.5f, 2, false,
-     [](double x, double a, double b) { return x < a ? a : x > b ? b : x; },
+     [](double x, double a, double b) { return x < a   ? a
+                                               : x > b ? b
+                                                       : x; },
      [](double x, double a, double b) { return x <= a || x >= b ? 0.0 : 1.0; }},
     {"leaky_relu", Activation::kLeakyRelu, 0.25f, 0, false,
      [](double x, double a, double) { return x > 0 ? x : a * x; },
@@ -41,7 +43,9 @@ const Case kCases[] = {
      [](double x, double, double) { return sigmoid(x) * (1 + x * sigmoid(-x)); }},
     {"hardswish", Activation::kHardswish, 0, 0, false,
      [](double x, double, double) { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; },
-     [](double x, double, double) { return x <= -3 ? 0.0 : x < 3 ? x / 3 + 0.5 : 1.0; }},
+     [](double x, double, double) { return x <= -3 ? 0.0
+                                           : x < 3 ? x / 3 + 0.5
+                                                   : 1.0; }},
     {"gelu", Activation::kGelu, 0, 0, false,
      [](double x, double, double) { return 0.5 * x * std::erfc(-x * std::sqrt(0.5)); },
      [](double x, double, double) {
@@ -91,8 +95,9 @@ TEST(Activation, NanPropagatesForward) {
   }
 }
 
-// Comparisons with NaN are false: piecewise slopes let the gradient through where PyTorch does.
-TEST(Activation, GradientAtNanIsPyTorchs) {
+// Comparisons with NaN are false: piecewise slopes let the gradient through, as PyTorch's formulas
+// do one element at a time (its vector code differs from them for some).
+TEST(Activation, GradientAtNanFollowsTheComparisons) {
   const float saved = kNan, grad_y = 2;
   const auto grad_x = [&](Activation kind, float a, float b) {
     float result = 0;

@@ -55,7 +55,8 @@ TEST(BatchNorm, TrainingMatchesTheDefinition) {
     const Statistics expected = statistics(s, x);
     expect_close(mean, expected.mean);
     expect_close(var, expected.var);
-    expect_close(y, normalized(s, x, expected.mean, expected.var, weight.data(), bias.data()), 1e-4);
+    expect_close(y, normalized(s, x, expected.mean, expected.var, weight.data(), bias.data()),
+                 1e-4);
     const double count = static_cast<double>(s.n * s.spatial);
     Doubles running_mean(s.c), running_var(s.c);
     for (int64_t c = 0; c < s.c; ++c) {
@@ -123,7 +124,8 @@ TEST(BatchNorm, EvalMatchesTheDefinition) {
                  var = random_floats(s.c, 5, 0.1f, 2);
     Floats y = unset_floats(size);
     batch_norm_eval(s, x.data(), weight.data(), bias.data(), mean.data(), var.data(), y.data());
-    expect_close(y, normalized(s, x, to_doubles(mean), to_doubles(var), weight.data(), bias.data()));
+    expect_close(y,
+                 normalized(s, x, to_doubles(mean), to_doubles(var), weight.data(), bias.data()));
     batch_norm_eval(s, x.data(), nullptr, nullptr, mean.data(), var.data(), y.data());
     expect_close(y, normalized(s, x, to_doubles(mean), to_doubles(var), nullptr, nullptr));
   }
@@ -163,8 +165,8 @@ TEST(BatchNorm, TrainingGradientIsTheSlopeOfTheDefinition) {
 
 TEST(BatchNorm, GradientWithConstantStatistics) {
   const BatchNorm s = {2, 3, 5, 1e-5f};
-  const Floats x = random_floats(30, 1), grad_y = random_floats(30, 2),
-               mean = random_floats(3, 3), var = random_floats(3, 4, 0.5f, 1);
+  const Floats x = random_floats(30, 1), grad_y = random_floats(30, 2), mean = random_floats(3, 3),
+               var = random_floats(3, 4, 0.5f, 1);
   Floats grad_x = unset_floats(30), grad_weight = unset_floats(3), grad_bias = grad_weight;
   batch_norm_backward(s, false, grad_y.data(), x.data(), nullptr, mean.data(), var.data(),
                       grad_x.data(), grad_weight.data(), grad_bias.data());
@@ -189,6 +191,21 @@ TEST(BatchNorm, NanStaysInItsChannel) {
   batch_norm_train(s, x.data(), nullptr, nullptr, nullptr, nullptr, 0.1f, y.data(), mean.data(),
                    var.data(), new_mean.data(), new_var.data());
   for (size_t i = 0; i < 12; ++i) EXPECT_EQ(std::isnan(y[i]), i / 3 % 2 == 0) << i;
+}
+
+TEST(BatchNorm, GradientsNotAskedForAreNotComputed) {
+  const BatchNorm s = {2, 2, 3, 1e-5f};
+  const Floats x = random_floats(12, 1), grad_y = random_floats(12, 2), mean(2), var(2, 1.0f);
+  Floats all[3] = {Floats(12), Floats(2), Floats(2)};
+  batch_norm_backward(s, true, grad_y.data(), x.data(), nullptr, mean.data(), var.data(),
+                      all[0].data(), all[1].data(), all[2].data());
+  for (int wanted = 0; wanted < 3; ++wanted) {
+    Floats one = unset_floats(static_cast<int64_t>(all[wanted].size()));
+    const auto out = [&](int i) { return i == wanted ? one.data() : nullptr; };
+    batch_norm_backward(s, true, grad_y.data(), x.data(), nullptr, mean.data(), var.data(), out(0),
+                        out(1), out(2));
+    EXPECT_EQ(one, all[wanted]);
+  }
 }
 
 }  // namespace

@@ -10,9 +10,8 @@ struct Window {
 
 Conv2d make_shape(int64_t n, int64_t c_in, int64_t h, int64_t w, int64_t c_out, Window v, Window u,
                   int64_t groups = 1) {
-  Conv2d s = {n,        c_in,     h,     w,     c_out,      v.kernel,   u.kernel,
-              v.stride, u.stride, v.pad, u.pad, v.dilation, u.dilation, groups,
-              0,        0};
+  Conv2d s = {n,        c_in,  h,     w,          c_out,      v.kernel, u.kernel, v.stride,
+              u.stride, v.pad, u.pad, v.dilation, u.dilation, groups,   0,        0};
   s.out_h = (h + 2 * v.pad - v.dilation * (v.kernel - 1) - 1) / v.stride + 1;
   s.out_w = (w + 2 * u.pad - u.dilation * (u.kernel - 1) - 1) / u.stride + 1;
   return s;
@@ -54,10 +53,10 @@ void fill_channels(Doubles& tensor, const Floats& bias, int64_t spatial) {
 // All three products against the definition; y stands for its own gradient.
 void check(const Conv2d& s) {
   SCOPED_TRACE(::testing::Message()
-               << "x[" << s.n << "," << s.c_in << "," << s.h << "," << s.w << "] filters " << s.c_out
-               << "x" << s.kh << "x" << s.kw << " stride " << s.stride_h << "," << s.stride_w
-               << " pad " << s.pad_h << "," << s.pad_w << " dilation " << s.dilation_h << ","
-               << s.dilation_w << " groups " << s.groups);
+               << "x[" << s.n << "," << s.c_in << "," << s.h << "," << s.w << "] filters "
+               << s.c_out << "x" << s.kh << "x" << s.kw << " stride " << s.stride_h << ","
+               << s.stride_w << " pad " << s.pad_h << "," << s.pad_w << " dilation " << s.dilation_h
+               << "," << s.dilation_w << " groups " << s.groups);
   const Tensors t(s);
   const Floats bias_out = random_floats(s.c_out, 4), bias_in = random_floats(s.c_in, 5);
   for (const bool with_bias : {false, true}) {
@@ -121,10 +120,10 @@ TEST(Conv2d, DifferentInHeightAndWidth) {
 
 TEST(Conv2d, SizesAroundPanelsAndBlocks) {
   for (int64_t w : {7, 8, 9, 16}) check(make_shape(1, 4, 3, w, 4, kThree, kThree));
-  check(make_shape(3, 5, 1, 1, 9, kOne, kOne));          // panels cross images
+  check(make_shape(3, 5, 1, 1, 9, kOne, kOne));  // panels cross images
   check(make_shape(5, 3, 1, 3, 2, kThree, kThree));
-  check(make_shape(2, 30, 20, 16, 7, kThree, kThree));   // taps and pixels above a block
-  check(make_shape(1, 3, 5, 5, 300, kThree, kThree));    // channels above a block
+  check(make_shape(2, 30, 20, 16, 7, kThree, kThree));  // taps and pixels above a block
+  check(make_shape(1, 3, 5, 5, 300, kThree, kThree));   // channels above a block
   check(make_shape(2, 260, 16, 17, 5, kOne, kOne));
 }
 

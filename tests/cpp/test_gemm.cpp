@@ -15,8 +15,9 @@ struct Problem {
 // Rows are a little longer than they need to be, so that strides are exercised.
 Problem make_problem(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b) {
   Problem p;
-  p.shape = {m, n, k, transpose_a, transpose_b, (transpose_a ? m : k) + 3,
-             (transpose_b ? k : n) + 1, n + 2};
+  p.shape = {
+      m,    n, k, transpose_a, transpose_b, (transpose_a ? m : k) + 3, (transpose_b ? k : n) + 1,
+      n + 2};
   p.a = random_floats((transpose_a ? k : m) * p.shape.lda, 1);
   p.b = random_floats((transpose_b ? n : k) * p.shape.ldb, 2);
   p.bias = random_floats(n, 3);

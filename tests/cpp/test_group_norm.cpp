@@ -66,13 +66,28 @@ void check(const GroupNorm& s, bool affine) {
 TEST(GroupNorm, ForwardAndBackwardMatchTheDefinition) {
   for (const bool affine : {true, false}) {
     check({2, 6, 20, 3, 1e-5f}, affine);
-    check({3, 4, 9, 1, 1e-5f}, affine);  // as LayerNorm over channels
+    check({3, 4, 9, 1, 1e-5f}, affine);   // as LayerNorm over channels
     check({2, 5, 33, 5, 1e-4f}, affine);  // as InstanceNorm
     check({4, 8, 1, 2, 1e-5f}, affine);
   }
 }
 
 TEST(GroupNorm, EmptyBatchGivesZeroGradients) { check({0, 4, 9, 2, 1e-5f}, true); }
+
+TEST(GroupNorm, GradientsNotAskedForAreNotComputed) {
+  const GroupNorm s = {2, 4, 3, 2, 1e-5f};
+  const Floats x = random_floats(24, 1), grad_y = random_floats(24, 2), mean(4), rstd(4, 1.0f);
+  Floats all[3] = {Floats(24), Floats(4), Floats(4)};
+  group_norm_backward(s, grad_y.data(), x.data(), nullptr, mean.data(), rstd.data(), all[0].data(),
+                      all[1].data(), all[2].data());
+  for (int wanted = 0; wanted < 3; ++wanted) {
+    Floats one = unset_floats(static_cast<int64_t>(all[wanted].size()));
+    const auto out = [&](int i) { return i == wanted ? one.data() : nullptr; };
+    group_norm_backward(s, grad_y.data(), x.data(), nullptr, mean.data(), rstd.data(), out(0),
+                        out(1), out(2));
+    EXPECT_EQ(one, all[wanted]);
+  }
+}
 
 }  // namespace
 }  // namespace daf::testing

@@ -37,8 +37,8 @@ Expected reference(const LayerNorm& s, const Floats& x, const float* weight, con
   return e;
 }
 
-const LayerNorm kShapes[] = {{3, 7, 1e-5f},    {1, 1, 1e-5f},  {5, 64, 1e-6f},
-                             {2, 65, 1e-5f},   {4, 200, 1e-5f}, {17, 8, 1e-3f}};
+const LayerNorm kShapes[] = {{3, 7, 1e-5f},  {1, 1, 1e-5f},   {5, 64, 1e-6f},
+                             {2, 65, 1e-5f}, {4, 200, 1e-5f}, {17, 8, 1e-3f}};
 
 void check(const LayerNorm& s, bool affine) {
   SCOPED_TRACE(::testing::Message() << s.rows << "x" << s.n << (affine ? " affine" : ""));
@@ -80,6 +80,21 @@ TEST(LayerNorm, NanAndInfStayInTheirRow) {
   Floats y(27), mean(3), rstd(3);
   layer_norm(s, x.data(), nullptr, nullptr, y.data(), mean.data(), rstd.data());
   for (size_t i = 0; i < 27; ++i) EXPECT_EQ(std::isnan(y[i]), i / 9 != 1) << i;
+}
+
+TEST(LayerNorm, GradientsNotAskedForAreNotComputed) {
+  const LayerNorm s = {3, 4, 1e-5f};
+  const Floats x = random_floats(12, 1), grad_y = random_floats(12, 2), mean(3), rstd(3, 1.0f);
+  Floats all[3] = {Floats(12), Floats(4), Floats(4)};
+  layer_norm_backward(s, grad_y.data(), x.data(), nullptr, mean.data(), rstd.data(), all[0].data(),
+                      all[1].data(), all[2].data());
+  for (int wanted = 0; wanted < 3; ++wanted) {
+    Floats one = unset_floats(static_cast<int64_t>(all[wanted].size()));
+    const auto out = [&](int i) { return i == wanted ? one.data() : nullptr; };
+    layer_norm_backward(s, grad_y.data(), x.data(), nullptr, mean.data(), rstd.data(), out(0),
+                        out(1), out(2));
+    EXPECT_EQ(one, all[wanted]);
+  }
 }
 
 }  // namespace

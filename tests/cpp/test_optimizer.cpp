@@ -9,9 +9,9 @@ Floats gradient(int64_t step) { return random_floats(kN, 100 + static_cast<uint3
 
 // torch.optim.SGD, in double.
 void check_sgd(Sgd options) {
-  SCOPED_TRACE(::testing::Message() << "momentum " << options.momentum << " dampening "
-                                    << options.dampening << " decay " << options.weight_decay
-                                    << " nesterov " << options.nesterov);
+  SCOPED_TRACE(::testing::Message()
+               << "momentum " << options.momentum << " dampening " << options.dampening << " decay "
+               << options.weight_decay << " nesterov " << options.nesterov);
   Floats weight = random_floats(kN, 1), buffer = unset_floats(kN);
   Doubles expected = to_doubles(weight), expected_buffer(kN);
   for (options.step = 0; options.step < 5; ++options.step) {
@@ -19,10 +19,9 @@ void check_sgd(Sgd options) {
     for (int64_t i = 0; i < kN; ++i) {
       double d = grad[i] + static_cast<double>(options.weight_decay) * expected[i];
       if (options.momentum != 0) {
-        expected_buffer[i] =
-            options.step == 0
-                ? d
-                : options.momentum * expected_buffer[i] + (1.0 - options.dampening) * d;
+        expected_buffer[i] = options.step == 0 ? d
+                                               : options.momentum * expected_buffer[i] +
+                                                     (1.0 - options.dampening) * d;
         d = options.nesterov ? d + options.momentum * expected_buffer[i] : expected_buffer[i];
       }
       expected[i] -= static_cast<double>(options.lr) * d;

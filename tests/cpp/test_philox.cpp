@@ -1,6 +1,6 @@
-#include "runtime_ops/kernels/philox.h"
-
 #include <gtest/gtest.h>
+
+#include "runtime_ops/kernels/philox.h"
 
 namespace daf {
 namespace {

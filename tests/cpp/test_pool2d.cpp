@@ -5,8 +5,7 @@ namespace {
 
 Pool2d make_shape(int64_t planes, int64_t h, int64_t w, int64_t kernel, int64_t stride, int64_t pad,
                   int64_t dilation = 1, bool ceil_mode = false) {
-  Pool2d s = {planes, h,   w,        kernel,   kernel, stride, stride,
-              pad,    pad, dilation, dilation, 0,      0};
+  Pool2d s = {planes, h, w, kernel, kernel, stride, stride, pad, pad, dilation, dilation, 0, 0};
   const auto out = [&](int64_t size) {
     const int64_t reach = size + 2 * pad - dilation * (kernel - 1) - 1;
     int64_t n = (reach + (ceil_mode ? stride - 1 : 0)) / stride + 1;
@@ -18,12 +17,11 @@ Pool2d make_shape(int64_t planes, int64_t h, int64_t w, int64_t kernel, int64_t 
   return s;
 }
 
-const Pool2d kMaxShapes[] = {
-    make_shape(3, 8, 8, 2, 2, 0),          make_shape(2, 7, 9, 3, 2, 1),
-    make_shape(2, 7, 9, 3, 2, 1, 1, true), make_shape(1, 6, 6, 3, 1, 1),
-    make_shape(2, 9, 8, 2, 1, 1, 3),       make_shape(1, 5, 5, 5, 5, 0),
-    make_shape(1, 3, 4, 1, 1, 0),          make_shape(0, 4, 4, 2, 2, 0),
-    {2, 6, 9, 3, 2, 2, 1, 1, 0, 1, 2, 3, 7}};
+const Pool2d kMaxShapes[] = {make_shape(3, 8, 8, 2, 2, 0),           make_shape(2, 7, 9, 3, 2, 1),
+                             make_shape(2, 7, 9, 3, 2, 1, 1, true),  make_shape(1, 6, 6, 3, 1, 1),
+                             make_shape(2, 9, 8, 2, 1, 1, 3),        make_shape(1, 5, 5, 5, 5, 0),
+                             make_shape(1, 3, 4, 1, 1, 0),           make_shape(0, 4, 4, 2, 2, 0),
+                             {2, 6, 9, 3, 2, 2, 1, 1, 0, 1, 2, 3, 7}};
 
 // The element an output took: the first of its window's largest.
 template <class Index>
@@ -99,9 +97,9 @@ TEST(MaxPool2d, WindowOfPaddingAloneTakesNothing) {
 }
 
 void check_avg(const Pool2d& s, bool count_include_pad, int64_t divisor_override) {
-  SCOPED_TRACE(::testing::Message() << s.h << "x" << s.w << " kernel " << s.kh << "x" << s.kw
-                                    << " include " << count_include_pad << " divisor "
-                                    << divisor_override);
+  SCOPED_TRACE(::testing::Message()
+               << s.h << "x" << s.w << " kernel " << s.kh << "x" << s.kw << " include "
+               << count_include_pad << " divisor " << divisor_override);
   const int64_t n_in = s.planes * s.h * s.w, n_out = s.planes * s.out_h * s.out_w;
   const Floats x = random_floats(n_in, 1), grad_y = random_floats(n_out, 2);
   Doubles expected(n_out), expected_grad(n_in);

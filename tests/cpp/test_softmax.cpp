@@ -64,7 +64,8 @@ TEST(Softmax, InfinityAndNan) {
   };
   EXPECT_EQ(at(false, {-kInf, 1}), (Floats{0, 1}));
   EXPECT_EQ(at(true, {-kInf, 1}), (Floats{-kInf, 0}));
-  for (const Floats& x : {Floats{-kInf, -kInf}, Floats{kInf, 1}, Floats{kNan, 1}, Floats{1, kNan}}) {
+  for (const Floats& x :
+       {Floats{-kInf, -kInf}, Floats{kInf, 1}, Floats{kNan, 1}, Floats{1, kNan}}) {
     EXPECT_TRUE(std::isnan(at(false, x)[0])) << x[0];
     EXPECT_TRUE(std::isnan(at(true, x)[0])) << x[0];
   }

@@ -38,8 +38,8 @@ void normalize(const BatchNorm& shape, int64_t channel, const float* x, const fl
 
 void batch_norm_train(const BatchNorm& shape, const float* x, const float* weight,
                       const float* bias, const float* running_mean, const float* running_var,
-                      float momentum, float* y, float* mean, float* var,
-                      float* new_running_mean, float* new_running_var) {
+                      float momentum, float* y, float* mean, float* var, float* new_running_mean,
+                      float* new_running_var) {
   const double count = static_cast<double>(shape.n * shape.spatial);
   const double kept = 1.0 - static_cast<double>(momentum);
   for (int64_t c = 0; c < shape.c; ++c) {
@@ -60,17 +60,16 @@ void batch_norm_train(const BatchNorm& shape, const float* x, const float* weigh
   }
 }
 
-void batch_norm_eval(const BatchNorm& shape, const float* x, const float* weight,
-                     const float* bias, const float* mean, const float* var, float* y) {
+void batch_norm_eval(const BatchNorm& shape, const float* x, const float* weight, const float* bias,
+                     const float* mean, const float* var, float* y) {
   for (int64_t c = 0; c < shape.c; ++c) {
     normalize(shape, c, x, weight, bias, mean[c], var[c], y);
   }
 }
 
 void batch_norm_backward(const BatchNorm& shape, bool batch_statistics, const float* grad_y,
-                         const float* x, const float* weight, const float* mean,
-                         const float* var, float* grad_x, float* grad_weight,
-                         float* grad_bias) {
+                         const float* x, const float* weight, const float* mean, const float* var,
+                         float* grad_x, float* grad_weight, float* grad_bias) {
   const double count = static_cast<double>(shape.n * shape.spatial);
   for (int64_t c = 0; c < shape.c; ++c) {
     const float center = mean[c];

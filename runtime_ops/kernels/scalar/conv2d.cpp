@@ -58,8 +58,7 @@ void conv2d(const Conv2d& s, const float* x, const float* weight, const float* b
   for (int64_t group = 0; group < s.groups; ++group) {
     const int64_t channel = group * size.channels_out;
     const MatrixPacker filters{weight + channel * size.taps, size.taps, 1};
-    const PlacesWriter write{output_group(s, y, group),
-                             bias != nullptr ? bias + channel : nullptr};
+    const PlacesWriter write{output_group(s, y, group), bias != nullptr ? bias + channel : nullptr};
     const auto multiply = [&](const auto& columns) {
       blocked_gemm(size.channels_out, size.pixels, size.taps, filters, columns, write, panels);
     };
@@ -91,8 +90,8 @@ void conv2d_weight_grad(const Conv2d& s, const float* grad_y, const float* x, fl
   }
 }
 
-void conv2d_input_grad(const Conv2d& s, const float* grad_y, const float* weight,
-                       const float* bias, float* grad_x, Scratch& scratch) {
+void conv2d_input_grad(const Conv2d& s, const float* grad_y, const float* weight, const float* bias,
+                       float* grad_x, Scratch& scratch) {
   if (is_depthwise(s)) return depthwise_conv2d_input_grad(s, grad_y, weight, bias, grad_x);
   const Sizes size(s);
   const Panels panels(size.taps, size.pixels, size.channels_out, scratch);

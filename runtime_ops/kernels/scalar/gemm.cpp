@@ -6,10 +6,10 @@ namespace daf {
 
 void gemm(const Gemm& shape, const float* a, const float* b, const float* bias, float* c,
           Scratch& scratch) {
-  const MatrixPacker pack_a = shape.transpose_a ? MatrixPacker{a, 1, shape.lda}
-                                                : MatrixPacker{a, shape.lda, 1};
-  const MatrixPacker pack_b = shape.transpose_b ? MatrixPacker{b, shape.ldb, 1}
-                                                : MatrixPacker{b, 1, shape.ldb};
+  const MatrixPacker pack_a =
+      shape.transpose_a ? MatrixPacker{a, 1, shape.lda} : MatrixPacker{a, shape.lda, 1};
+  const MatrixPacker pack_b =
+      shape.transpose_b ? MatrixPacker{b, shape.ldb, 1} : MatrixPacker{b, 1, shape.ldb};
   const MatrixWriter write{c, shape.ldc, bias};
   const GemmPanels<ScalarMicroKernel> panels(shape.m, shape.n, shape.k, scratch);
   blocked_gemm(shape.m, shape.n, shape.k, pack_a, pack_b, write, panels);

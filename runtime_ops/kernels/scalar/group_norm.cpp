@@ -18,7 +18,8 @@ void group_norm(const GroupNorm& shape, const float* x, const float* weight, con
       return d * d;
     });
     const float m = static_cast<float>(center);
-    const float r = static_cast<float>(1.0 / std::sqrt(squares / static_cast<double>(n) + shape.eps));
+    const float r =
+        static_cast<float>(1.0 / std::sqrt(squares / static_cast<double>(n) + shape.eps));
     mean[instance] = m;
     rstd[instance] = r;
     for (int64_t c = 0; c < channels; ++c, in += spatial, out += spatial) {
@@ -31,8 +32,8 @@ void group_norm(const GroupNorm& shape, const float* x, const float* weight, con
 }
 
 void group_norm_backward(const GroupNorm& shape, const float* grad_y, const float* x,
-                         const float* weight, const float* mean, const float* rstd,
-                         float* grad_x, float* grad_weight, float* grad_bias) {
+                         const float* weight, const float* mean, const float* rstd, float* grad_x,
+                         float* grad_weight, float* grad_bias) {
   const int64_t channels = shape.c / shape.groups, spatial = shape.spatial;
   const double count = static_cast<double>(channels * spatial);
   const auto plane_sum = [=](int64_t plane) { return sum(spatial, grad_y + plane * spatial); };

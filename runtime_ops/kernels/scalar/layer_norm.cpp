@@ -7,8 +7,8 @@
 namespace daf {
 namespace {
 
-void normalize_row(const LayerNorm& shape, const float* x, const float* weight,
-                   const float* bias, float* y, float* mean, float* rstd) {
+void normalize_row(const LayerNorm& shape, const float* x, const float* weight, const float* bias,
+                   float* y, float* mean, float* rstd) {
   const int64_t n = shape.n;
   const double center = sum(n, x) / static_cast<double>(n);
   const double squares = sum_terms(n, [=](int64_t i) {
@@ -51,8 +51,8 @@ void layer_norm(const LayerNorm& shape, const float* x, const float* weight, con
 }
 
 void layer_norm_backward(const LayerNorm& shape, const float* grad_y, const float* x,
-                         const float* weight, const float* mean, const float* rstd,
-                         float* grad_x, float* grad_weight, float* grad_bias) {
+                         const float* weight, const float* mean, const float* rstd, float* grad_x,
+                         float* grad_weight, float* grad_bias) {
   const int64_t n = shape.n;
   if (grad_x != nullptr) {
     for (int64_t row = 0; row < shape.rows; ++row) {

@@ -4,8 +4,8 @@
 
 namespace daf {
 
-bool nll_loss(const NllLoss& shape, const float* log_p, const int64_t* target,
-              const float* weight, float* loss, float* total_weight) {
+bool nll_loss(const NllLoss& shape, const float* log_p, const int64_t* target, const float* weight,
+              float* loss, float* total_weight) {
   const bool reduces = shape.reduction != Reduction::kNone;
   double loss_sum = 0, weight_sum = 0;
   for (int64_t i = 0; i < shape.n * shape.spatial; ++i) {

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "runtime_ops/kernels/kernels.h"
+#include "runtime_ops/kernels/scalar/span.h"
 
 namespace daf {
 namespace {
@@ -63,43 +64,60 @@ void spread(float grad, float* map, int64_t w, const Window& window) {
   }
 }
 
+// The first place of a window that is not padding: what a window of nothing but -inf takes.
+template <class Index>
+Index first_inside(const Pool2d& s, int64_t top, int64_t ow) {
+  const int64_t left = ow * s.stride_w - s.pad_w;
+  const int64_t r = top < 0 ? (-top + s.dilation_h - 1) / s.dilation_h : 0;
+  const int64_t c = left < 0 ? (-left + s.dilation_w - 1) / s.dilation_w : 0;
+  return static_cast<Index>(std::min(r, s.kh - 1) * s.kw + std::min(c, s.kw - 1));
+}
+
+// One place of the windows of an output row. Selected by mask, not branched on: where the maximum
+// lies cannot be predicted.
+template <class Index>
+void take_larger(Span span, const float* x, int64_t left, int64_t stride, Index place, float* y,
+                 Index* offset) {
+  for (int64_t ow = span.first; ow < span.last; ++ow) {
+    const float v = x[left + ow * stride], largest = y[ow];
+    const bool wins = (v > largest) | std::isnan(v);
+    const Index mask = static_cast<Index>(-static_cast<Index>(wins));
+    y[ow] = wins ? v : largest;
+    offset[ow] = static_cast<Index>((place & mask) | (offset[ow] & ~mask));
+  }
+}
+
 }  // namespace
 
 template <class Index>
 void max_pool2d(const Pool2d& s, const float* x, float* y, Index* offset) {
-  for_each_output(s.planes, s.out_h, s.out_w, [&](int64_t plane, int64_t oh, int64_t ow, int64_t o) {
-    const float* map = x + plane * s.h * s.w;
-    float largest = -std::numeric_limits<float>::infinity();
-    int64_t place = -1;
-    for (int64_t r = 0; r < s.kh; ++r) {
-      const int64_t ih = oh * s.stride_h - s.pad_h + r * s.dilation_h;
+  for (int64_t row = 0; row < s.planes * s.out_h; ++row, y += s.out_w, offset += s.out_w) {
+    const float* map = x + row / s.out_h * s.h * s.w;
+    const int64_t top = row % s.out_h * s.stride_h - s.pad_h;
+    std::fill_n(y, s.out_w, -std::numeric_limits<float>::infinity());
+    for (int64_t ow = 0; ow < s.out_w; ++ow) offset[ow] = first_inside<Index>(s, top, ow);
+    for (int64_t place = 0; place < s.kh * s.kw; ++place) {
+      const int64_t ih = top + place / s.kw * s.dilation_h;
       if (ih < 0 || ih >= s.h) continue;
-      for (int64_t c = 0; c < s.kw; ++c) {
-        const int64_t iw = ow * s.stride_w - s.pad_w + c * s.dilation_w;
-        if (iw < 0 || iw >= s.w) continue;
-        const float v = map[ih * s.w + iw];
-        // Bitwise or, not a branch: where the maximum lies cannot be predicted.
-        const bool wins = (place < 0) | (v > largest) | std::isnan(v);
-        largest = wins ? v : largest;
-        place = wins ? r * s.kw + c : place;
-      }
+      const int64_t left = place % s.kw * s.dilation_w - s.pad_w;
+      const Span span = outputs_inside(left, s.stride_w, s.w, s.out_w);
+      take_larger(span, map + ih * s.w, left, s.stride_w, static_cast<Index>(place), y, offset);
     }
-    y[o] = largest;
-    offset[o] = static_cast<Index>(std::max<int64_t>(place, 0));
-  });
+  }
 }
 
 template <class Index>
 void max_pool2d_backward(const Pool2d& s, const float* grad_y, const Index* offset, float* grad_x) {
   std::fill(grad_x, grad_x + s.planes * s.h * s.w, 0.0f);
-  for_each_output(s.planes, s.out_h, s.out_w, [&](int64_t plane, int64_t oh, int64_t ow, int64_t o) {
-    const int64_t place = offset[o];
-    const int64_t ih = oh * s.stride_h - s.pad_h + place / s.kw * s.dilation_h;
-    const int64_t iw = ow * s.stride_w - s.pad_w + place % s.kw * s.dilation_w;
-    // Outside only where the whole window was padding.
-    if (ih < 0 || ih >= s.h || iw < 0 || iw >= s.w) return;
-    grad_x[(plane * s.h + ih) * s.w + iw] += grad_y[o];
-  });
+  for_each_output(s.planes, s.out_h, s.out_w,
+                  [&](int64_t plane, int64_t oh, int64_t ow, int64_t o) {
+                    const int64_t place = offset[o];
+                    const int64_t ih = oh * s.stride_h - s.pad_h + place / s.kw * s.dilation_h;
+                    const int64_t iw = ow * s.stride_w - s.pad_w + place % s.kw * s.dilation_w;
+                    // Outside only where the whole window was padding.
+                    if (ih < 0 || ih >= s.h || iw < 0 || iw >= s.w) return;
+                    grad_x[(plane * s.h + ih) * s.w + iw] += grad_y[o];
+                  });
 }
 
 template void max_pool2d<uint8_t>(const Pool2d&, const float*, float*, uint8_t*);
@@ -109,19 +127,21 @@ template void max_pool2d_backward<int32_t>(const Pool2d&, const float*, const in
 
 void avg_pool2d(const Pool2d& s, bool count_include_pad, int64_t divisor_override, const float* x,
                 float* y) {
-  for_each_output(s.planes, s.out_h, s.out_w, [&](int64_t plane, int64_t oh, int64_t ow, int64_t o) {
-    y[o] = average(x + plane * s.h * s.w, s.w,
-                   average_window(s, count_include_pad, divisor_override, oh, ow));
-  });
+  for_each_output(s.planes, s.out_h, s.out_w,
+                  [&](int64_t plane, int64_t oh, int64_t ow, int64_t o) {
+                    y[o] = average(x + plane * s.h * s.w, s.w,
+                                   average_window(s, count_include_pad, divisor_override, oh, ow));
+                  });
 }
 
 void avg_pool2d_backward(const Pool2d& s, bool count_include_pad, int64_t divisor_override,
                          const float* grad_y, float* grad_x) {
   std::fill(grad_x, grad_x + s.planes * s.h * s.w, 0.0f);
-  for_each_output(s.planes, s.out_h, s.out_w, [&](int64_t plane, int64_t oh, int64_t ow, int64_t o) {
-    spread(grad_y[o], grad_x + plane * s.h * s.w, s.w,
-           average_window(s, count_include_pad, divisor_override, oh, ow));
-  });
+  for_each_output(s.planes, s.out_h, s.out_w,
+                  [&](int64_t plane, int64_t oh, int64_t ow, int64_t o) {
+                    spread(grad_y[o], grad_x + plane * s.h * s.w, s.w,
+                           average_window(s, count_include_pad, divisor_override, oh, ow));
+                  });
 }
 
 void adaptive_avg_pool2d(int64_t planes, int64_t h, int64_t w, int64_t out_h, int64_t out_w,

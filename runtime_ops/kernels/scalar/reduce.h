@@ -6,16 +6,31 @@
 
 namespace daf {
 
-// Sum of term(0) ... term(n - 1), in double unless told otherwise.
-template <class Real = double, class Term>
-Real sum_terms(int64_t n, Term term) {
+template <class Real>
+struct Lanes {
   Real lane[8] = {};
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    for (int l = 0; l < 8; ++l) lane[l] += term(i + l);
+
+  // Adds term(0) ... term(n - 1).
+  template <class Term>
+  void add(int64_t n, Term term) {
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+      for (int l = 0; l < 8; ++l) lane[l] += term(i + l);
+    }
+    for (int l = 0; i < n; ++i, ++l) lane[l] += term(i);
   }
-  for (int l = 0; i < n; ++i, ++l) lane[l] += term(i);
-  return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+
+  Real total() const {
+    return ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
+           ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+  }
+};
+
+template <class Term>
+double sum_terms(int64_t n, Term term) {
+  Lanes<double> lanes;
+  lanes.add(n, term);
+  return lanes.total();
 }
 
 inline double sum(int64_t n, const float* x) {

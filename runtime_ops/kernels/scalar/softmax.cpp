@@ -99,9 +99,12 @@ void strip_grad(const Softmax& shape, int64_t width, const float* grad_y, const 
   for (int64_t k = 0; k < n; ++k) {
     const float *g = grad_y + k * step, *v = y + k * step;
     float* out = grad_x + k * step;
-    for (int64_t i = 0; i < width; ++i) {
-      const float t = static_cast<float>(total[i]);
-      out[i] = shape.log ? g[i] - math::exp(v[i]) * t : v[i] * (g[i] - t);
+    if (shape.log) {
+      for (int64_t i = 0; i < width; ++i) {
+        out[i] = g[i] - math::exp(v[i]) * static_cast<float>(total[i]);
+      }
+    } else {
+      for (int64_t i = 0; i < width; ++i) out[i] = v[i] * (g[i] - static_cast<float>(total[i]));
     }
   }
 }

@@ -1,0 +1,105 @@
+#include <gtest/gtest.h>
+
+#include "manifest_example.h"
+#include "runtime_ops/session/manifest.h"
+#include "session_testing.h"
+
+namespace daf {
+namespace {
+
+TEST(Manifest, ReadsWhatTheSessionNeeds) {
+  const Manifest manifest = Manifest::parse(example_manifest());
+  EXPECT_EQ(manifest.program_file, "m.pte");
+  EXPECT_EQ(manifest.program_size_bytes, 1000);
+  EXPECT_EQ(manifest.program_sha256, "abcd");
+  EXPECT_EQ(manifest.model_name, "mlp");
+  EXPECT_EQ(manifest.batch_size, 4);
+  EXPECT_FALSE(manifest.dynamic_batch);
+  EXPECT_EQ(manifest.lr, 0.5);
+  ASSERT_EQ(manifest.train_step.inputs.size(), 2u);
+  EXPECT_EQ(manifest.train_step.inputs[0].name, "x");
+  EXPECT_EQ(manifest.train_step.inputs[0].type_and_shape(), "float32[4, 2]");
+  EXPECT_EQ(manifest.train_step.runtime_inputs,
+            (std::vector<RuntimeInput>{RuntimeInput::kLr, RuntimeInput::kClock}));
+  EXPECT_EQ(manifest.train_step.outputs, std::vector<std::string>{"loss"});
+  ASSERT_EQ(manifest.train_step.phases.size(), 2u);
+  EXPECT_EQ(manifest.train_step.phases[1].phase, Phase::kBackward);
+  EXPECT_EQ(manifest.train_step.phases[1].n_instructions, 5);
+  EXPECT_TRUE(manifest.predict.phases.empty());
+  EXPECT_EQ(manifest.state_memory_id, 2);
+  ASSERT_EQ(manifest.state.size(), 3u);
+  EXPECT_EQ(manifest.state[1].kind, StateKind::kBuffer);
+  EXPECT_EQ(manifest.state[2].spec.name, "l.weight.momentum_buffer");
+  EXPECT_EQ(manifest.state[2].offset, 64);
+  EXPECT_EQ(manifest.memory_plan.dump(), R"({"arena":7})");
+}
+
+TEST(Manifest, ReadsAProgramWithoutOptimizer) {
+  EXPECT_EQ(
+      Manifest::parse(example_manifest({{R"({"name":"sgd","lr":0.5})", R"({"name":"none"})"}})).lr,
+      0);
+}
+
+TEST(Manifest, NamesWhatIsWrong) {
+  const struct {
+    const char *from, *to, *error;
+  } cases[] = {
+      {"daf-manifest", "other", "it is not a daf manifest"},
+      {R"("schema":1)", R"("schema":2)", "built for schema 1, the program has 2"},
+      {R"("size_bytes":1000)", R"("size_bytes":-1)",
+       "program.size_bytes: must not be negative, found -1"},
+      {R"("batch_size":4)", R"("batch_size":0)", "batch_size: must be at least 1, found 0"},
+      {R"("batch_size":4)", R"("batch_size":"4")",
+       "batch_size: expected an integer, found a string"},
+      {R"("batch_size":4)", R"("batch_size":5)",
+       "input 'x' is float32[4, 2], axis 0 must be the batch of 5"},
+      {R"("dtype":"int64")", R"("dtype":"long")",
+       "methods.train_step.inputs[1].dtype: 'long' is not supported"},
+      {R"(["lr","clock"])", R"(["lr","time"])",
+       R"(methods.train_step.runtime_inputs: expected "lr" or "clock", found "time")"},
+      {R"(["backward",5])", R"(["sideways",5])",
+       R"(methods.train_step.phases: expected ["forward|backward|update", count], found ["sideways",5])"},
+      {R"(["backward",5])", R"(["backward",-5])",
+       R"(methods.train_step.phases: expected ["forward|backward|update", count], found ["backward",-5])"},
+      {R"([{"name":"loss"}])", "[]", "methods.train_step.outputs: the first must be the loss"},
+      {R"("kind":"buffer")", R"("kind":"tensor")",
+       "state.tensors[1].kind: expected parameter, buffer or optimizer, found 'tensor'"},
+      {R"("offset":64)", R"("offset":8)",
+       "state tensor 'l.weight.momentum_buffer' overlaps another"},
+      {R"("offset":64)", R"("offset":120)",
+       "state tensor 'l.weight.momentum_buffer' is outside the state's memory"},
+      {R"("name":"n")", R"("name":"l.weight")", "state tensor 'l.weight' is there twice"},
+      {R"("shape":[2,2])", R"("shape":[4611686018427387904,4])",
+       "state.tensors[0].shape: it is too large"},
+      {R"("predict")", R"("infer")", "methods.predict: missing"},
+  };
+  for (const auto& c : cases) {
+    const std::string text = example_manifest({{c.from, c.to}});
+    EXPECT_EQ(error_of([&] { Manifest::parse(text); }), c.error) << c.to;
+  }
+}
+
+TEST(Manifest, LoadNamesTheFileAndTheNextStep) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("m.daf.json");
+  expect_daf_error(
+      Exit::kProgram,
+      "cannot use the manifest " + path +
+          ": no such file; daf-export writes it beside the program, keep the two together",
+      [&] { Manifest::load(path); });
+  write_file(path, example_manifest({{R"("schema":1)", R"("schema":9)"}}));
+  expect_daf_error(
+      Exit::kProgram,
+      "built for schema 1, the program has 9; export again with this version of daf-export",
+      [&] { Manifest::load(path); });
+  write_file(path, example_manifest());
+  EXPECT_EQ(Manifest::load(path).batch_size, 4);
+}
+
+TEST(Manifest, SurvivesDamage) {
+  expect_damage_is_refused<FormatError>(example_manifest(),
+                                        [](const std::string& text) { Manifest::parse(text); });
+}
+
+}  // namespace
+}  // namespace daf

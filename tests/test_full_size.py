@@ -1,0 +1,51 @@
+"""Full-size models: they export, and their step is right. Minutes each, several GB; `make test-full` runs them."""
+
+from __future__ import annotations
+
+import resource
+import time
+from pathlib import Path
+
+import pytest
+from training import export_model
+
+from daf.exporter.check import check
+from daf.exporter.fuse_optimizer import AdamW, Optimizer, Sgd
+
+pytestmark = pytest.mark.full
+
+CASES: dict[str, tuple[str, dict[str, object], Optimizer]] = {
+    "resnet18_batch_32": ("resnet18", {"batch_size": 32}, Sgd()),
+    "roberta_base_lora_8x128": ("roberta_lora", {"batch_size": 8, "sequence_length": 128}, AdamW()),
+    "gpt2_medium_lora_2x128": ("gpt2_lora", {"batch_size": 2, "sequence_length": 128}, AdamW()),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_takes_a_correct_step(
+    case: tuple[str, dict[str, object], Optimizer], tmp_path: Path, record_property: pytest.RecordProperty
+) -> None:
+    model, settings, optimizer = case
+    started = time.monotonic()
+    export = export_model(model, tmp_path, optimizer, settings)
+    seconds = time.monotonic() - started
+    result = check(export)
+    assert result.loss_error < 1e-4
+    assert result.worst[1] < 1e-3
+    nodes = len(export.programs["train_step"].graph.nodes)
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    print(f"\n{model}: {nodes} nodes, exported in {seconds:.0f} s, peak RSS {peak_mb:.0f} MB, error {result.worst[1]:.1e}")
+
+
+def test_export_grows_linearly_with_the_number_of_nodes(tmp_path: Path) -> None:
+    """Measures, and checks only the number of nodes: time on a shared machine is no test."""
+    rows = []
+    for layers in (2, 4, 8):
+        started = time.monotonic()
+        settings = {"layers": layers, "hidden": 64, "heads": 2, "vocab": 128, "sequence_length": 16, "batch_size": 2}
+        export = export_model("roberta_lora", tmp_path, AdamW(), settings)
+        rows.append((layers, len(export.programs["train_step"].graph.nodes), time.monotonic() - started))
+    for layers, nodes, seconds in rows:
+        print(f"\n{layers} layers: {nodes} nodes, {seconds:.1f} s, {1e3 * seconds / nodes:.1f} ms per node")
+    per_layer = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(rows, rows[1:], strict=False)]
+    assert per_layer[0] == per_layer[1]
