@@ -2,6 +2,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 CPP_FILES = $(shell find runtime_ops python tests -name '*.cpp' -o -name '*.h')
 HAS_GTEST = echo '\#include <gtest/gtest.h>' | g++ -E -x c++ - >/dev/null 2>&1
 
+.NOTPARALLEL:
 .PHONY: help setup build demo test test-full test-cpp test-python bench lint format clean
 
 help:  ## show this list

@@ -4,37 +4,42 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
+import logging
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.export.exported_program import ExportedProgram, _decompose_exported_program
 from torch.export.graph_signature import InputKind
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils import _pytree as pytree
 
 from daf.errors import Exit, UserError
-from daf.exporter.graph import strip_wrapper
+from daf.exporter.graph import TORCH_FOLDER, place, strip_wrapper, unsupported_operator
 
 # Operators that stay whole: the kernels compute them in one pass, and their backward saves less than
 # what their decomposition would. Everything else becomes core ATen.
 KEPT = frozenset(
-    """
-    convolution convolution_backward addmm mm bmm
-    _native_batch_norm_legit _native_batch_norm_legit_functional _native_batch_norm_legit_no_training
-    native_batch_norm native_batch_norm_backward
-    native_layer_norm native_layer_norm_backward native_group_norm native_group_norm_backward
-    relu threshold_backward hardtanh hardtanh_backward leaky_relu leaky_relu_backward elu elu_backward
-    sigmoid sigmoid_backward tanh tanh_backward silu silu_backward hardswish hardswish_backward gelu gelu_backward
-    _softmax _softmax_backward_data _log_softmax _log_softmax_backward_data
-    nll_loss_forward nll_loss_backward nll_loss2d_forward nll_loss2d_backward
-    max_pool2d_with_indices max_pool2d_with_indices_backward avg_pool2d avg_pool2d_backward
-    _adaptive_avg_pool2d _adaptive_avg_pool2d_backward
-    embedding embedding_dense_backward native_dropout native_dropout_backward
-    """.split()
+    {
+        *("convolution", "convolution_backward", "addmm", "mm", "bmm"),
+        *("_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training"),
+        *("native_batch_norm", "native_batch_norm_backward", "native_layer_norm", "native_layer_norm_backward"),
+        *("native_group_norm", "native_group_norm_backward"),
+        *("relu", "threshold_backward", "hardtanh", "hardtanh_backward", "leaky_relu", "leaky_relu_backward"),
+        *("elu", "elu_backward", "sigmoid", "sigmoid_backward", "tanh", "tanh_backward", "silu", "silu_backward"),
+        *("hardswish", "hardswish_backward", "gelu", "gelu_backward"),
+        *("_softmax", "_softmax_backward_data", "_log_softmax", "_log_softmax_backward_data"),
+        *("nll_loss_forward", "nll_loss_backward", "nll_loss2d_forward", "nll_loss2d_backward"),
+        *("max_pool2d_with_indices", "max_pool2d_with_indices_backward", "avg_pool2d", "avg_pool2d_backward"),
+        *("_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward"),
+        *("embedding", "embedding_dense_backward", "native_dropout", "native_dropout_backward"),
+    }
 )
 
 
@@ -83,6 +88,7 @@ def capture_training(
     with _explained("capture the training graph of"):
         exported = torch.export.export(module, batch, strict=True, dynamic_shapes=_dynamic_shapes(batch, dynamic_batch))
         program = _decompose(exported, joint_loss_index=0)
+    _check_values(program)
     return _with_model_names(program)
 
 
@@ -99,6 +105,7 @@ def capture_predict(model: nn.Module, inputs: tuple[Tensor, ...], dynamic_batch:
     finally:
         for module, training in modes.items():
             module.training = training
+    _check_values(program)
     return _with_model_names(program)
 
 
@@ -115,13 +122,14 @@ def input_names(model: nn.Module, n_inputs: int) -> list[str]:
 
 def _decompose(program: ExportedProgram, joint_loss_index: int | None) -> ExportedProgram:
     with _keeping_provenance(program.graph_module):
-        return _decompose_exported_program(
+        decomposed: ExportedProgram = _decompose_exported_program(
             program,
             cia_to_decomp={},
-            python_decomp_table=_decompositions(),  # type: ignore[arg-type]
+            python_decomp_table=_decompositions(),
             joint_loss_index=joint_loss_index,
             decompose_custom_triton_ops=False,
         )
+        return decomposed
 
 
 @contextmanager
@@ -136,7 +144,10 @@ def _keeping_provenance(graph_module: torch.fx.GraphModule) -> Iterator[None]:
     export_function = aot_autograd._aot_export_function
 
     def export_interpreted(*args: Any, **kwargs: Any) -> Any:
-        joint, *rest = export_function(*args, **kwargs)
+        result: Any = export_function(*args, **kwargs)
+        joint, *rest = result
+        for node in joint.graph.nodes:  # a backward node belongs where its forward does; only this key is inherited
+            node.meta.setdefault("nn_module_stack", node.meta.get("fwd_nn_module_stack") or {})
         joint.forward = torch.fx.Interpreter(joint).run
         return (joint, *rest)
 
@@ -150,7 +161,7 @@ def _keeping_provenance(graph_module: torch.fx.GraphModule) -> Iterator[None]:
 
 
 def _dynamic_shapes(tensors: tuple[Tensor, ...], dynamic_batch: bool) -> Any:
-    if not dynamic_batch:
+    if not dynamic_batch or tensors[0].shape[0] == 1:
         return None
     batch = torch.export.Dim("batch", min=1, max=tensors[0].shape[0])
     return (tuple({0: batch} for _ in tensors),)
@@ -184,48 +195,81 @@ def _check_loss(module: _LossModule, batch: tuple[Tensor, ...]) -> None:
     if not isinstance(value, Tensor) or value.numel() != 1:
         found = f"a tensor of shape {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
         raise UserError(
-            f"cannot train on loss(): it returned {found}, not a scalar; reduce it, for example with .mean()",
+            f"cannot train on loss(): it returned {found}, not a scalar tensor; reduce it, for example with .mean()",
             Exit.MODEL,
         )
+
+
+def _check_values(program: ExportedProgram) -> None:
+    """What torch.export accepts and no kernel can: sizes and numbers that depend on the data, complex tensors."""
+    for node in program.graph.nodes:
+        for value in pytree.tree_leaves(node.meta.get("val")):
+            if free_unbacked_symbols(value):
+                raise _depends_on_data("export", place(node))
+            if isinstance(value, Tensor) and value.is_complex():
+                raise unsupported_operator(node)
+
+
+def _depends_on_data(action: str, where: str) -> UserError:
+    return UserError(
+        f"cannot {action} the model: a shape, a branch or a number depends on the data{where}; "
+        "a program on a phone has fixed shapes: use a mask or torch.where instead",
+        Exit.UNSUPPORTED,
+    )
 
 
 @contextmanager
 def _explained(action: str) -> Iterator[None]:
     """Turns torch.export's errors into one that says what to change in the user's model."""
-    import logging
-
-    loggers = [logging.getLogger(name) for name in ("torch._dynamo", "torch.export", "torch.fx")]
-    disabled = [logger.disabled for logger in loggers]
-    for logger in loggers:
-        logger.disabled = True
     try:
         # Attention as plain products and softmax: the fused CPU operator has no kernel on a phone.
-        with warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH):
-            warnings.simplefilter("ignore")
+        with _silenced(), sdpa_kernel(SDPBackend.MATH):
             yield
     except UserError:
         raise
     except Exception as error:
-        text = str(error)
-        place = _user_code(text)
-        if re.search(r"[Dd]ata.dependent|unbacked|GuardOnDataDependent", text) or "DataDependent" in type(error).__name__:
-            raise UserError(
-                f"cannot {action} the model: a shape or a branch depends on the data{place}; "
-                "a program on a phone has fixed shapes: use a mask or torch.where instead",
-                Exit.UNSUPPORTED,
-            ) from error
-        raise UserError(
-            f"cannot {action} the model: {type(error).__name__}: {_first_line(error)}{place}", Exit.UNSUPPORTED
-        ) from error
+        raise _explanation(action, error) from error
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """Before torch raises, it warns, logs and prints the graph so far; the error says it all."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
     finally:
-        for logger, value in zip(loggers, disabled, strict=True):
-            logger.disabled = value
+        logging.disable(disabled)
+
+
+def _explanation(action: str, error: Exception) -> UserError:
+    text = str(error)
+    if re.search(r"[Dd]ata.dependent|unbacked|GuardOnDataDependent", text) or "DataDependent" in type(error).__name__:
+        return _depends_on_data(action, _user_code(text))
+    if "marked batch as dynamic" in text:
+        first_place = text.split("User stack:")[1:2]
+        return UserError(
+            f"cannot {action} the model with a dynamic batch: it fixes the number of samples"
+            f"{_user_code(''.join(first_place))}; take it from the input's shape, or export without --dynamic-batch",
+            Exit.UNSUPPORTED,
+        )
+    if "marked as the loss, but it does not require gradients" in text:
+        return UserError(
+            "cannot train on loss(): it does not depend on any trainable parameter; compute it from the model's "
+            "output without detach(), no_grad() or integers",
+            Exit.MODEL,
+        )
+    return UserError(
+        f"cannot {action} the model: {type(error).__name__}: {_first_line(error)}{_user_code(text)}", Exit.UNSUPPORTED
+    )
 
 
 def _user_code(text: str) -> str:
     """` (file.py:12: code)` from the trace that torch.export puts into its message, if there is one."""
     frames = re.findall(r'File "([^"]+)", line (\d+), in [^\n]+\n\s*([^\n]*)', text)
-    frames = [frame for frame in frames if "/torch/" not in frame[0]]
+    frames = [frame for frame in frames if not frame[0].startswith(TORCH_FOLDER)]
     return f" ({frames[-1][0]}:{frames[-1][1]}: {frames[-1][2].strip()})" if frames else ""
 
 

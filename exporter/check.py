@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ class CheckResult:
 
     @property
     def worst(self) -> tuple[str, float]:
-        name = max(self.errors, key=self.errors.__getitem__)
+        name = max(self.errors, key=lambda name: (math.isnan(self.errors[name]), self.errors[name]))
         return name, self.errors[name]
 
     @property
@@ -39,7 +40,7 @@ class CheckResult:
 
     @property
     def passed(self) -> bool:
-        return max(self.loss_error, self.worst[1]) <= LIMIT  # False for NaN
+        return self.loss_error <= LIMIT and self.worst[1] <= LIMIT  # False for NaN
 
 
 def check(export: Export) -> CheckResult:

@@ -80,6 +80,7 @@ def export(
         raise click.BadParameter(f"{output} does not end in .pte", param_hint="--output")
     if batch_size is not None:
         settings["batch_size"] = str(batch_size)
+    optimizer_settings = _optimizer_settings(optimizer, lr, momentum, nesterov, weight_decay)
     check_output(output)
     if dump is not None:
         _make_folder(dump)
@@ -95,7 +96,7 @@ def export(
     options = Options(
         file=file,
         output=output,
-        optimizer=_optimizer(optimizer, lr, momentum, nesterov, weight_decay),
+        optimizer=_optimizer(optimizer, optimizer_settings),
         activations=activations,
         dynamic_batch=dynamic_batch,
         dump=dump,
@@ -144,20 +145,25 @@ def _make_folder(folder: Path) -> None:
         raise output_error(folder, error) from error
 
 
-def _optimizer(
+def _optimizer_settings(
     name: str, lr: float | None, momentum: float | None, nesterov: bool, weight_decay: float | None
-) -> Optimizer:
-    from daf.exporter.fuse_optimizer import AdamW, NoOptimizer, Sgd
-
+) -> dict[str, Any]:
     given: dict[str, Any] = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov or None}
     given = {option: value for option, value in given.items() if value is not None}
     taken = {"sgd": {"lr", "momentum", "weight_decay", "nesterov"}, "adamw": {"lr", "weight_decay"}, "none": set()}
     for option in given:
         if option not in taken[name]:
-            raise click.BadParameter(f"--optimizer {name} has no such setting", param_hint=f"--{option.replace('_', '-')}")
+            flag = f"--{option.replace('_', '-')}"
+            raise click.BadParameter(f"--optimizer {name} has no such setting", param_hint=flag)
     if nesterov and momentum == 0:
         raise click.BadParameter("Nesterov momentum needs a momentum above 0", param_hint="--nesterov")
-    return {"sgd": Sgd, "adamw": AdamW, "none": NoOptimizer}[name](**given)  # type: ignore[no-any-return]
+    return given
+
+
+def _optimizer(name: str, settings: dict[str, Any]) -> Optimizer:
+    from daf.exporter.fuse_optimizer import AdamW, NoOptimizer, Sgd
+
+    return {"sgd": Sgd, "adamw": AdamW, "none": NoOptimizer}[name](**settings)  # type: ignore[no-any-return]
 
 
 def summary(exported: Export) -> str:

@@ -47,13 +47,14 @@ def mark_phases(program: ExportedProgram) -> None:
 
 
 def find_saved(program: ExportedProgram) -> list[SavedActivation]:
-    """In the order in which forward makes them. Data inputs and weights are not activations."""
+    """In the order in which forward makes them. Data inputs, weights and the loss are not activations."""
     mark_phases(program)
+    loss = loss_node(program)
     saved: dict[Node, None] = {}
     for node in program.graph.nodes:
         if node.op == "call_function" and node.meta["daf_phase"] == "forward" and _is_read_by_backward(node):
             root = storage_root(node)
-            if root.op == "call_function" and _is_tensor(root):
+            if root.op == "call_function" and root is not loss and _is_tensor(root):
                 saved[root] = None
     order = {node: i for i, node in enumerate(program.graph.nodes)}
     for node in saved:

@@ -158,7 +158,7 @@ def _replace_outputs(program: ExportedProgram, mutated: list[tuple[Node, str]]) 
     output = program.graph.output_node()
     kept = [
         (spec, node)
-        for spec, node in zip(signature.output_specs, output.args[0], strict=True)  # type: ignore[arg-type]
+        for spec, node in zip(signature.output_specs, output.args[0], strict=True)
         if spec.kind != OutputKind.GRADIENT_TO_PARAMETER
     ]
     new = [(OutputSpec(OutputKind.BUFFER_MUTATION, TensorArgument(n.name), name), n) for n, name in mutated]

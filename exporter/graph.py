@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,8 +15,12 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind, Tenso
 from torch.fx import Graph, Node
 from torch.utils import _pytree as pytree
 
+from daf.errors import Exit, UserError
+
+TORCH_FOLDER = str(Path(torch.__file__).parent)
+
 # Where a node came from in the user's model; copied to the nodes that replace it.
-_PROVENANCE = ("nn_module_stack", "stack_trace", "fwd_nn_module_stack", "seq_nr", "daf_phase")
+_PROVENANCE = ("nn_module_stack", "stack_trace", "seq_nr", "daf_phase")
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ class GraphEditor:
 
     def runtime_input(self, wanted: RuntimeInput) -> Node:
         """The placeholder of a run-time input, added after the data inputs when it is not there yet."""
-        placeholders = [n for n in self.graph.nodes if n.op == "placeholder"]
+        placeholders: list[Node] = [n for n in self.graph.nodes if n.op == "placeholder"]
         for node in placeholders:
             if node.meta.get("daf_runtime_input") == wanted.name:
                 return node
@@ -148,7 +153,7 @@ def inputs_of_kind(program: ExportedProgram, *kinds: InputKind) -> dict[str, Nod
 
 def module_path(node: Node) -> str:
     """The user's module that a node belongs to, as in `named_modules()`."""
-    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
+    stack = node.meta.get("nn_module_stack") or {}
     paths = [path for path, _ in stack.values() if path]
     return strip_wrapper(paths[-1]) if paths else ""
 
@@ -163,12 +168,27 @@ def source_line(node: Node) -> str:
     lines = (node.meta.get("stack_trace") or "").strip().splitlines()
     for i in range(len(lines) - 1, -1, -1):
         text = lines[i].strip()
-        if text.startswith("File ") and "/torch/" not in text:
+        if text.startswith("File ") and TORCH_FOLDER not in text:
             parts = text.split('"')
             line = text.split("line ")[1].split(",")[0]
             code = lines[i + 1].strip() if i + 1 < len(lines) else ""
             return f"{parts[1]}:{line}: {code}"
     return ""
+
+
+def place(node: Node) -> str:
+    """` in module a.b (file.py:12: code)`, as far as it is known; for error messages."""
+    module, line = module_path(node), source_line(node)
+    return (f" in module {module}" if module else "") + (f" ({line})" if line else "")
+
+
+def unsupported_operator(node: Node) -> UserError:
+    what = "the backward of an operator" if node.meta.get("daf_phase") == "backward" else "the model"
+    return UserError(
+        f"cannot export the model: {what} needs {node.target._schema.name}, "  # type: ignore[union-attr]
+        f"for which the runtime has no kernel{place(node)}; express it with supported operators",
+        Exit.UNSUPPORTED,
+    )
 
 
 def size_bytes(value: torch.Tensor) -> int:

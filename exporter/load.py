@@ -38,10 +38,15 @@ class ModelFile:
         model = self._call("model")
         if not isinstance(model, torch.nn.Module):
             raise self._error(f"model() returned {type(model).__name__}, not a torch.nn.Module")
-        if not any(parameter.requires_grad for parameter in model.parameters()):
+        trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        if not trainable:
             raise self._error(
                 "no parameter is trainable: set requires_grad = True on at least one parameter in model()"
             )
+        for name, parameter in trainable.items():
+            if parameter.dtype != torch.float32:
+                dtype = str(parameter.dtype).removeprefix("torch.")
+                raise self._error(f"parameter {name} is {dtype}, and training is in float32: convert it with .float()")
         return model
 
     def make_batch(self) -> tuple[torch.Tensor, ...]:
@@ -50,6 +55,9 @@ class ModelFile:
         batch = self._call("batch")
         if not isinstance(batch, tuple) or len(batch) < 2 or not all(isinstance(t, torch.Tensor) for t in batch):
             raise self._error("batch() must return a tuple of tensors: the model's inputs, then the target")
+        if not all(t.dim() > 0 and t.shape[0] == batch[0].shape[0] > 0 for t in batch):
+            shapes = ", ".join(str(list(t.shape)) for t in batch)
+            raise self._error(f"axis 0 of every tensor of batch() must be the samples; their shapes are {shapes}")
         return tuple(t.detach().contiguous() for t in batch)
 
     @property
@@ -58,6 +66,8 @@ class ModelFile:
         return loss
 
     def dataset(self, split: str) -> dict[str, torch.Tensor]:
+        import torch
+
         if not callable(getattr(self.module, "dataset", None)):
             raise UserError(
                 f"cannot make data from {self.path.name}: it has no dataset(split, **settings); "
@@ -67,6 +77,9 @@ class ModelFile:
         result = self._call("dataset", split)
         if not isinstance(result, dict):
             raise self._error(f"dataset() returned {type(result).__name__}, not a dict of tensors")
+        for name, value in result.items():
+            if not isinstance(value, torch.Tensor):
+                raise self._error(f"dataset() returned {type(value).__name__} for {name}, not a tensor")
         return {name: tensor.contiguous() for name, tensor in result.items()}
 
     def _call(self, function: str, *args: Any) -> Any:
@@ -77,7 +90,7 @@ class ModelFile:
             return call(*args, **settings)
         except UserError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _raised(self.path, f"{function}()", error) from error
 
     def _error(self, problem: str) -> UserError:
@@ -105,8 +118,7 @@ def _find(name_or_path: str) -> Path:
     near = difflib.get_close_matches(name_or_path, zoo.names(), n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     raise UserError(
-        f"cannot load {name_or_path}: it is neither a file nor a zoo model; {hint}"
-        f"the zoo has {', '.join(zoo.names())}",
+        f"cannot load {name_or_path}: it is neither a file nor a zoo model; {hint}the zoo has {', '.join(zoo.names())}",
         Exit.MODEL,
     )
 
@@ -128,19 +140,19 @@ def _import(path: Path) -> ModuleType:
         raise UserError(
             f"cannot use {path}: it needs the package {error.name}; install it with pip install '{install}'", Exit.MODEL
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that parses arguments exits
         raise _raised(path, "importing it", error) from error
     finally:
         sys.path.remove(folder)
     return module
 
 
-def _raised(path: Path, action: str, error: Exception) -> UserError:
-    place = ""
+def _raised(path: Path, action: str, error: BaseException) -> UserError:
+    place, own = "", str(path.absolute())
     if isinstance(error, SyntaxError) and error.lineno:
-        place = f" at line {error.lineno}"
+        place = f" at line {error.lineno}" + (f" of {error.filename}" if error.filename != own else "")
     else:
-        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == own]
         if lines:
             place = f" at line {lines[-1]}"
     text = str(error).strip().splitlines()

@@ -15,8 +15,7 @@ from torch.export.exported_program import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
-from daf.errors import Exit, UserError
-from daf.exporter.graph import inputs_of_kind, module_path, source_line
+from daf.exporter.graph import inputs_of_kind, unsupported_operator
 from daf.exporter.plan_memory import ALIGNMENT, best_fit, check_no_overlap
 
 TRAIN, PREDICT = "train_step", "predict"
@@ -38,7 +37,8 @@ def to_edge(program: ExportedProgram) -> ExportedProgram:
     """The graph is in core ATen and `daf::` operators already: no further decomposition, only the dialect."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _generate_edge_program(_CONFIG, program)
+        edge: ExportedProgram = _generate_edge_program(_CONFIG, program)
+        return edge
 
 
 def check_operators(program: ExportedProgram, available: set[str]) -> None:
@@ -51,7 +51,7 @@ def check_operators(program: ExportedProgram, available: set[str]) -> None:
         checked.add(node.target)
         computes_size = isinstance(node.meta.get("val"), torch.SymInt | int)  # the runtime's own arithmetic
         if not computes_size and not schema.is_mutable and _runtime_name(node) not in available:
-            raise _unsupported(node, schema.name)
+            raise unsupported_operator(node)
 
 
 def _runtime_name(node: Node) -> str:
@@ -60,18 +60,6 @@ def _runtime_name(node: Node) -> str:
     except (RuntimeError, AttributeError, AssertionError):
         return ""
     return f"{overload._schema.name}.{overload._schema.overload_name}"
-
-
-def _unsupported(node: Node, operator: str) -> UserError:
-    module, line = module_path(node), source_line(node)
-    place = f" in module {module}" if module else ""
-    place += f" ({line})" if line else ""
-    what = "the backward of an operator" if node.meta.get("daf_phase") == "backward" else "the model"
-    return UserError(
-        f"cannot export the model: {what} needs {operator}, for which the runtime has no kernel{place}; "
-        "express it with supported operators",
-        Exit.UNSUPPORTED,
-    )
 
 
 def lower(train: ExportedProgram, predict: ExportedProgram, trained: set[str]) -> LoweredProgram:
@@ -90,9 +78,7 @@ def lower(train: ExportedProgram, predict: ExportedProgram, trained: set[str]) -
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         manager = EdgeProgramManager({TRAIN: train, PREDICT: predict}, None, _CONFIG)
-        lowered = manager.to_executorch(
-            ExecutorchBackendConfig(memory_planning_pass=planning, segment_alignment=4096)
-        )
+        lowered = manager.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning, segment_alignment=4096))
     methods = {name: lowered.exported_program(name) for name in (TRAIN, PREDICT)}
     for method in methods.values():
         check_no_overlap(method.graph_module)

@@ -74,9 +74,7 @@ def gemm(a: Tensor, b: Tensor, bias: Tensor | None, transpose_a: bool, transpose
     return a.new_empty([*a.shape[:-2], rows, columns])
 
 
-@_operator(
-    "(Tensor x, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor"
-)
+@_operator("(Tensor x, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor")
 def convolution(
     x: Tensor,
     weight: Tensor,
@@ -165,17 +163,13 @@ def batch_norm_backward(
 
 
 @_operator("(Tensor x, Tensor? weight, Tensor? bias, int n_axes, float eps) -> (Tensor, Tensor, Tensor)")
-def layer_norm(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, n_axes: int, eps: float
-) -> tuple[Tensor, ...]:
+def layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, n_axes: int, eps: float) -> tuple[Tensor, ...]:
     """Over the last `n_axes` axes: (y, mean, 1 / standard deviation)."""
     rows = [*x.shape[: x.dim() - n_axes]]
     return torch.empty_like(x), x.new_empty(rows), x.new_empty(rows)
 
 
-@_operator(
-    "(Tensor grad, Tensor x, Tensor? weight, Tensor mean, Tensor rstd, int n_axes) -> (Tensor, Tensor, Tensor)"
-)
+@_operator("(Tensor grad, Tensor x, Tensor? weight, Tensor mean, Tensor rstd, int n_axes) -> (Tensor, Tensor, Tensor)")
 def layer_norm_backward(
     grad: Tensor, x: Tensor, weight: Tensor | None, mean: Tensor, rstd: Tensor, n_axes: int
 ) -> tuple[Tensor, ...]:
@@ -184,16 +178,12 @@ def layer_norm_backward(
 
 
 @_operator("(Tensor x, Tensor? weight, Tensor? bias, int groups, float eps) -> (Tensor, Tensor, Tensor)")
-def group_norm(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int, eps: float
-) -> tuple[Tensor, ...]:
+def group_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int, eps: float) -> tuple[Tensor, ...]:
     statistics = [x.shape[0], groups]
     return torch.empty_like(x), x.new_empty(statistics), x.new_empty(statistics)
 
 
-@_operator(
-    "(Tensor grad, Tensor x, Tensor? weight, Tensor mean, Tensor rstd, int groups) -> (Tensor, Tensor, Tensor)"
-)
+@_operator("(Tensor grad, Tensor x, Tensor? weight, Tensor mean, Tensor rstd, int groups) -> (Tensor, Tensor, Tensor)")
 def group_norm_backward(
     grad: Tensor, x: Tensor, weight: Tensor | None, mean: Tensor, rstd: Tensor, groups: int
 ) -> tuple[Tensor, ...]:
@@ -274,9 +264,7 @@ def _pooled(size: int, kernel: int, stride: int, padding: int, dilation: int, ce
     return pooled
 
 
-@_operator(
-    "(Tensor x, int[] kernel, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> (Tensor, Tensor)"
-)
+@_operator("(Tensor x, int[] kernel, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> (Tensor, Tensor)")
 def max_pool2d(
     x: Tensor,
     kernel: Sequence[int],

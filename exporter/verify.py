@@ -33,7 +33,7 @@ def _check_inputs(program: ExportedProgram) -> None:
 
 
 def _check_outputs(program: ExportedProgram) -> None:
-    outputs = [node.name for node in program.graph.output_node().args[0] if isinstance(node, Node)]  # type: ignore[union-attr]
+    outputs = [node.name for node in program.graph.output_node().args[0] if isinstance(node, Node)]
     specs = [s.arg.name for s in program.graph_signature.output_specs if isinstance(s.arg, TensorArgument)]
     assert outputs == specs, f"outputs are {outputs}, the signature says {specs}"
 

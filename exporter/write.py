@@ -14,6 +14,7 @@ from torch.export.exported_program import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 
+from daf import native
 from daf.exporter.fuse_optimizer import describe, optimizer_state_name
 from daf.exporter.graph import inputs_of_kind, nodes_by_name, upper_bound
 from daf.exporter.lower import PREDICT, TRAIN, LoweredProgram, constant_bytes
@@ -50,24 +51,24 @@ class _Hashing:
 
 
 def write_program(export: Export) -> WrittenProgram:
-    """The program comes first: a manifest never describes a program that is not there."""
-    output = export.options.output
-    assert export.lowered is not None
-    with atomic_write(output) as file:
-        hashing = _Hashing(file)
-        export.lowered.data.write_to_file(hashing)
-    _write_example(export, example_path(output))
-    manifest = _manifest(export, export.lowered, hashing.size_bytes, hashing.hexdigest())
-    with atomic_write(manifest_path(output)) as file:
-        file.write(json.dumps(manifest, indent=1).encode())
-    return WrittenProgram(output, manifest_path(output), manifest)
-
-
-def _write_example(export: Export, path: Path) -> None:
+    """All three or none: a file appears under its name only when there was room for every one of them."""
     from safetensors.torch import save
 
-    with atomic_write(path) as file:
-        file.write(save(dict(zip(export.names, export.batch, strict=True))))
+    output = export.options.output
+    assert export.lowered is not None
+    with (
+        atomic_write(manifest_path(output)) as manifest_file,
+        atomic_write(example_path(output)) as example_file,
+        atomic_write(output) as program_file,
+    ):
+        hashing = _Hashing(program_file)
+        export.lowered.data.write_to_file(hashing)
+        example_file.write(save(dict(zip(export.names, export.batch, strict=True))))
+        manifest = _manifest(export, export.lowered, hashing.size_bytes, hashing.hexdigest())
+        manifest_file.write(json.dumps(manifest, indent=1).encode())
+        for file in (manifest_file, example_file, program_file):
+            file.flush()
+    return WrittenProgram(output, manifest_path(output), manifest)
 
 
 def _manifest(export: Export, lowered: LoweredProgram, size: int, digest: str) -> dict[str, Any]:
@@ -120,9 +121,7 @@ def _method(export: Export, program: ExportedProgram, names: list[str]) -> dict[
     inputs = list(inputs_of_kind(program, InputKind.USER_INPUT).values())
     data = [node for node in inputs if "daf_runtime_input" not in node.meta]
     return {
-        "inputs": [
-            {"name": name, **_tensor(node.meta["val"])} for name, node in zip(names, data, strict=True)
-        ],
+        "inputs": [{"name": name, **_tensor(node.meta["val"])} for name, node in zip(names, data, strict=True)],
         "runtime_inputs": [node.meta["daf_runtime_input"] for node in inputs if "daf_runtime_input" in node.meta],
         "outputs": _outputs(program),
     }
@@ -182,7 +181,7 @@ def _memory(
         "constants": constant_bytes(lowered.methods[TRAIN], state_names),
         "optimizer": state_bytes("optimizer"),
         "arena": arena,
-        "workspace": 0,
+        "workspace": native.max_workspace_bytes(),
     }
     return {
         **parts,

@@ -60,7 +60,8 @@ class Session {
   Session(const std::string& program, const std::string& manifest, int64_t seed)
       : session_(program, manifest, seed) {}
 
-  float step(const py::sequence& inputs, std::optional<float> lr) {
+  float step(const py::sequence& sequence, std::optional<float> lr) {
+    const py::tuple inputs(sequence);  // keeps the arrays, whatever happens to the sequence
     const auto views = input_views(session_.manifest().train_step, inputs, "train_step");
     const py::gil_scoped_release no_gil;
     const std::lock_guard lock(mutex_);
@@ -76,7 +77,8 @@ class Session {
     return result;
   }
 
-  py::list predict(const py::sequence& inputs) {
+  py::list predict(const py::sequence& sequence) {
+    const py::tuple inputs(sequence);
     const auto views = input_views(session_.manifest().predict, inputs, "predict");
     const auto lock = lock_with_gil();
     std::vector<ConstTensorView> outputs;
@@ -99,13 +101,13 @@ class Session {
   }
 
   void set_state(const py::object& tensors) {
+    const auto lock = lock_with_gil();
     const py::dict items(tensors);
     std::vector<ConstTensorView> views;
     for (const auto& [name, array] : items) {
       views.push_back(view_array(array, text_of(name), Exit::kWeights,
                                  "cannot set the state:", "an array of the program's type"));
     }
-    const auto lock = lock_with_gil();
     session_.set_state(views);
   }
 
@@ -129,6 +131,8 @@ class Session {
     result["constants"] = parts.constants;
     result["optimizer"] = parts.optimizer;
     result["arena"] = parts.arena;
+    result["activations"] = parts.activations;
+    result["gradients"] = parts.gradients;
     result["workspace"] = parts.workspace;
     return result;
   }
@@ -154,8 +158,7 @@ class Session {
     return lock;
   }
 
-  static std::vector<ConstTensorView> input_views(const MethodSpec& method,
-                                                  const py::sequence& inputs,
+  static std::vector<ConstTensorView> input_views(const MethodSpec& method, const py::tuple& inputs,
                                                   const std::string& name) {
     std::vector<ConstTensorView> views;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -278,4 +281,5 @@ PYBIND11_MODULE(_native, m) {
   m.def("dropout", &dropout_array, py::arg("x"), py::arg("p"), py::arg("seed"), py::arg("step"),
         py::arg("layer"));
   m.def("operator_names", &operator_names);
+  m.def("max_workspace_bytes", &max_scratch_bytes);
 }

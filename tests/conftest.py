@@ -3,9 +3,13 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from commands import daf, daf_export
+
+if TYPE_CHECKING:
+    from training import Export
 
 
 @pytest.fixture
@@ -36,3 +40,31 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = daf("data", "cnn_digits", "--split", "train", "-o", path)
     assert done.returncode == 0, done.stderr
     return path
+
+
+@pytest.fixture(scope="session")
+def cnn_export(tmp_path_factory: pytest.TempPathFactory) -> Export:
+    """A small cnn_digits with SGD, exported in this process. Shared by all tests: copy what you change."""
+    from training import Sgd, export_model
+    from zoo_settings import SMALL
+
+    optimizer = Sgd(lr=0.1, momentum=0.9, weight_decay=0.001)
+    return export_model("cnn_digits", tmp_path_factory.mktemp("cnn_export"), optimizer, SMALL["cnn_digits"])
+
+
+@pytest.fixture(scope="session")
+def dropout_export(tmp_path_factory: pytest.TempPathFactory) -> Export:
+    """A perceptron with two dropouts and AdamW, exported in this process. Shared as above."""
+    from training import AdamW, export_model
+
+    model = Path(__file__).parent / "models" / "dropout.py"
+    return export_model(str(model), tmp_path_factory.mktemp("dropout_export"), AdamW(lr=0.01))
+
+
+@pytest.fixture(scope="session")
+def plain_export(tmp_path_factory: pytest.TempPathFactory) -> Export:
+    """A small mlp_digits without optimizer, exported in this process. Shared as above."""
+    from training import NoOptimizer, export_model
+    from zoo_settings import SMALL
+
+    return export_model("mlp_digits", tmp_path_factory.mktemp("plain_export"), NoOptimizer(), SMALL["mlp_digits"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import resource
 import time
 from pathlib import Path
@@ -34,7 +35,9 @@ def test_takes_a_correct_step(
     assert result.worst[1] < 1e-3
     nodes = len(export.programs["train_step"].graph.nodes)
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    print(f"\n{model}: {nodes} nodes, exported in {seconds:.0f} s, peak RSS {peak_mb:.0f} MB, error {result.worst[1]:.1e}")
+    print(
+        f"\n{model}: {nodes} nodes, exported in {seconds:.0f} s, peak RSS {peak_mb:.0f} MB, error {result.worst[1]:.1e}"
+    )
 
 
 def test_export_grows_linearly_with_the_number_of_nodes(tmp_path: Path) -> None:
@@ -47,5 +50,5 @@ def test_export_grows_linearly_with_the_number_of_nodes(tmp_path: Path) -> None:
         rows.append((layers, len(export.programs["train_step"].graph.nodes), time.monotonic() - started))
     for layers, nodes, seconds in rows:
         print(f"\n{layers} layers: {nodes} nodes, {seconds:.1f} s, {1e3 * seconds / nodes:.1f} ms per node")
-    per_layer = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(rows, rows[1:], strict=False)]
+    per_layer = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(rows)]
     assert per_layer[0] == per_layer[1]

@@ -97,6 +97,19 @@ def test_resumed_run_equals_one_that_was_not_interrupted(
         assert tensor.tobytes() == found[name].tobytes(), name
 
 
+def test_a_learning_rate_that_is_too_large_is_named(cnn_program: Path) -> None:
+    done = daf("run", cnn_program, "--steps", 5, "--lr", "1e30")
+    assert done.returncode == 0
+    assert "warning: the loss is not finite from step " in done.stderr
+
+
+@pytest.mark.parametrize("option", [("--lr", "nan"), ("--lr", "-1"), ("--steps", 10**30), ("--save-every", 1)])
+def test_impossible_options(cnn_program: Path, option: tuple[str, object]) -> None:
+    done = daf("run", cnn_program, "--steps", 1, *option)
+    assert done.returncode == Exit.USAGE
+    assert option[0] in done.stderr
+
+
 # ---- programs ----------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from training import gradient_errors, train_eager, train_program, weight_errors, export_model
+from training import export_model, gradient_errors, train_eager, train_program, weight_errors
 from zoo_settings import SMALL
 
 from daf.exporter.fuse_optimizer import AdamW, Sgd
@@ -34,9 +34,9 @@ def test_learns_what_pytorch_learns(model: str, optimizer: Sgd | AdamW, tmp_path
     exact = train_eager(export, optimizer, N_STEPS, double=True)
     eager = train_eager(export, optimizer, N_STEPS, double=False)
 
-    errors = gradient_errors(program.gradients, exact)
-    if max(errors.values()) >= 1e-4:  # a ReLU at 0 went the way it goes in float32
-        errors = gradient_errors(program.gradients, eager)
+    # An activation function at its kink may go the way it goes in float64 or the way it goes in float32.
+    errors, float32_errors = (gradient_errors(program.gradients, reference) for reference in (exact, eager))
+    errors = {name: min(error, float32_errors[name]) for name, error in errors.items()}
     assert max(errors.values()) < 1e-4, errors
     assert set(errors) == {name for name, p in export.model.named_parameters() if p.requires_grad}
 

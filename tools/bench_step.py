@@ -25,6 +25,7 @@ MIN_SLICE_S = 0.2  # of one side, before the other has its turn
 
 
 def run_bench(repeats: int, json_path: Path | None) -> None:
+    torch.set_num_threads(1)  # as the session has
     results = [_bench_case(name, batch_size, settings, repeats) for name, batch_size, settings in CASES]
     header = ("step of", "setting", "ours", "PyTorch", "ratio", "spread")
     rows = [
@@ -51,7 +52,7 @@ def _bench_case(name: str, batch_size: int, settings: dict[str, str], repeats: i
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "bench.pte"
         given = [option for item in settings.items() for option in ("--set", "=".join(item))]
-        arguments = [name, *given, "--optimizer", "sgd", "--batch-size", str(batch_size), "-o", str(program)]
+        arguments = [name, *given, "--optimizer", "sgd", "--batch-size", str(batch_size), "-o", str(program), "--quiet"]
         export.main(arguments, standalone_mode=False)
         manifest = read_manifest(manifest_path(program))
         session = native.Session(str(program), str(manifest.path))
@@ -66,9 +67,9 @@ def _bench_case(name: str, batch_size: int, settings: dict[str, str], repeats: i
     ratios = [a / b for a, b in pairs]
     return {
         "name": name,
-        "setting": ", ".join([*("=".join(item) for item in settings.items()), f"batch {batch_size}"]),
+        "setting": ", ".join([*("=".join(item) for item in settings.items()), f"batch {batch_size}, 1 thread"]),
         "ours": ours,
-        "peer": f"PyTorch {torch.__version__} eager, {torch.get_num_threads()} threads",
+        "peer": f"PyTorch {torch.__version__} eager",
         "peer_value": peer,
         "ratio": ours / peer,
         "unit": "ms",

@@ -17,13 +17,14 @@ from daf.exporter.load import load_model_file
 from daf.manifest import Manifest, manifest_path, read_manifest
 from daf.text import format_bytes, format_table, markdown_table
 from daf.tools.data import data
-from daf.tools.eager import EagerTrainer, batches
+from daf.tools.eager import EagerTrainer, batches_of_run
 from daf.tools.evaluate import count_correct, evaluate, load_arrays, predict
 from daf.tools.run import run
 
 MODEL = "cnn_digits"
 SEED = 0
-HEADER = ("", "DAF program", "PyTorch eager", "difference")
+HEADER = ("", "DAF program", "PyTorch", "difference", "PyTorch from float64")
+Tensors = dict[str, torch.Tensor]
 
 
 def run_demo(out: Path, steps: int) -> str:
@@ -38,19 +39,29 @@ def run_demo(out: Path, steps: int) -> str:
     _type("daf run", run, program, *arguments)
     _type("daf eval", evaluate, program, "--data", test, "--weights", weights)
 
-    click.echo("\nThe same training in PyTorch:\n")
+    click.echo("\nThe same training in PyTorch, and once more in float64 to see how exact float32 is:\n")
     manifest = read_manifest(manifest_path(program))
-    eager = EagerTrainer(load_model_file(MODEL), manifest)
-    eager_losses = [eager.step(inputs) for inputs in batches(manifest, load_file(train), steps, SEED)]
+    batches = list(batches_of_run(manifest, load_file(train), steps, SEED))
+    eager, exact = (EagerTrainer(load_model_file(MODEL), manifest, dtype) for dtype in (torch.float32, torch.float64))
+    eager_losses, exact_losses = ([trainer.step(inputs) for inputs in batches] for trainer in (eager, exact))
+    losses = [row["loss"] for row in _rows(trace) if row["type"] == "step"]
     rows = [
-        _compare_accuracy(program, manifest, test, weights, eager.model),
-        _compare_losses(trace, eager_losses),
-        _compare_weights(weights, eager.model),
+        _accuracy_row(program, manifest, test, weights, eager.model),
+        (
+            "loss of the last step",
+            f"{losses[-1]:.6f}",
+            f"{eager_losses[-1]:.6f}",
+            f"{_largest_difference(losses, eager_losses):.1e}",
+            f"{_largest_difference(eager_losses, exact_losses):.1e}",
+        ),
+        _weights_row(load_file(weights), eager.model.state_dict(), exact.model.state_dict()),
     ]
     click.echo(format_table(rows, HEADER))
-    memory = [(part, format_bytes(size)) for part, size in _footer(trace)["peak"].items()]
+    click.echo("(differences are the largest of all steps and of all weights)")
+    memory = [(part, format_bytes(size)) for part, size in _rows(trace)[-1]["peak"].items()]
     return (
         f"# {MODEL}, {steps} steps of SGD with momentum\n\n{markdown_table(rows, HEADER)}\n\n"
+        "Differences are the largest of all steps and of all weights. The last column is what float32 itself costs.\n\n"
         f"Memory of the training, by part:\n\n{markdown_table(memory, ('part', 'peak'))}\n"
     )
 
@@ -64,7 +75,7 @@ def _type(name: str, command: click.Command, *arguments: object) -> None:
         raise click.Abort
 
 
-def _compare_accuracy(
+def _accuracy_row(
     program: Path, manifest: Manifest, test: Path, weights: Path, model: torch.nn.Module
 ) -> tuple[str, ...]:
     samples = load_arrays(test, Exit.DATA)
@@ -72,25 +83,21 @@ def _compare_accuracy(
     with torch.no_grad():
         eager_scores = model.eval()(torch.from_numpy(samples["x"])).numpy()
     ours, peer = (100 * (count_correct(s, samples["target"]) or 0) / len(s) for s in (scores, eager_scores))
-    return "test accuracy", f"{ours:.2f} %", f"{peer:.2f} %", f"{abs(ours - peer):.2f} points"
+    return "test accuracy", f"{ours:.2f} %", f"{peer:.2f} %", f"{abs(ours - peer):.2f}", ""
 
 
-def _compare_losses(trace: Path, eager_losses: list[float]) -> tuple[str, ...]:
-    losses = [row["loss"] for row in _rows(trace) if row["type"] == "step"]
-    largest = max(abs(a - b) for a, b in zip(losses, eager_losses, strict=True))
-    return "loss of the last step", f"{losses[-1]:.6f}", f"{eager_losses[-1]:.6f}", f"{largest:.1e} at most, any step"
+def _weights_row(ours: Tensors, eager: Tensors, exact: Tensors) -> tuple[str, ...]:
+    difference, own_error = (
+        max((a[name].double() - b[name].double()).abs().max().item() for name in ours)
+        for a, b in ((ours, eager), (eager, exact))
+    )
+    norms = (sum(tensors[name].double().square().sum().item() for name in ours) ** 0.5 for tensors in (ours, eager))
+    return "norm of the weights", *(f"{norm:.6f}" for norm in norms), f"{difference:.1e}", f"{own_error:.1e}"
 
 
-def _compare_weights(weights: Path, model: torch.nn.Module) -> tuple[str, ...]:
-    ours, peer = load_file(weights), model.state_dict()
-    largest = max((ours[name] - peer[name]).abs().max().item() for name in ours)
-    n_elements = sum(tensor.numel() for tensor in ours.values())
-    return "weights", f"{n_elements} values", f"{n_elements} values", f"{largest:.1e} at most"
+def _largest_difference(a: list[float], b: list[float]) -> float:
+    return max(abs(x - y) for x, y in zip(a, b, strict=True))
 
 
 def _rows(trace: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in trace.read_text().splitlines()]
-
-
-def _footer(trace: Path) -> dict[str, Any]:
-    return _rows(trace)[-1]

@@ -13,15 +13,17 @@ from daf.manifest import Manifest
 
 
 class EagerTrainer:
-    """Model, loss and optimizer as the program was exported with."""
+    """Model, loss and optimizer as the program was exported with; in float64, to see how exact float32 is."""
 
-    def __init__(self, model_file: ModelFile, manifest: Manifest) -> None:
-        self.model = model_file.make_model().train()
+    def __init__(self, model_file: ModelFile, manifest: Manifest, dtype: torch.dtype = torch.float32) -> None:
+        self.model = model_file.make_model().train().to(dtype)
+        self._dtype = dtype
         self._loss = model_file.loss
         self._optimizer = make_optimizer(self.model, manifest.optimizer)
 
     def step(self, inputs: list[torch.Tensor]) -> float:
         self._optimizer.zero_grad()
+        inputs = [tensor.to(self._dtype) if tensor.is_floating_point() else tensor for tensor in inputs]
         loss = self._loss(self.model(*inputs[:-1]), inputs[-1])
         loss.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
@@ -36,7 +38,7 @@ def make_optimizer(model: torch.nn.Module, settings: Mapping[str, Any]) -> torch
     return torch.optim.AdamW(trained, betas=(settings["beta1"], settings["beta2"]), eps=settings["eps"], **common)
 
 
-def batches(
+def batches_of_run(
     manifest: Manifest, data: Mapping[str, torch.Tensor], steps: int, seed: int
 ) -> Iterator[list[torch.Tensor]]:
     """The batches that `daf run` takes, in its order."""

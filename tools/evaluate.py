@@ -75,9 +75,9 @@ def predict(program: Path, manifest: Manifest, samples: Arrays, weights: Mapping
     """The outputs of `predict` for all samples, by name."""
     import numpy as np
 
-    from daf import native
+    from daf.native import Session
 
-    session = native.Session(str(program), str(manifest.path))
+    session = Session(str(program), str(manifest.path))
     if weights:
         names = [tensor.name for tensor in manifest.state if tensor.kind != "optimizer"]
         session.set_state({name: weights[name] for name in names})

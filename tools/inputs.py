@@ -79,6 +79,8 @@ def check_checkpoint(path: Path, manifest: Manifest) -> int:
 def read_header(path: Path) -> TensorFile:
     from safetensors import SafetensorError, safe_open
 
+    if not path.is_file():
+        raise FileProblem("it is not a file; give a safetensors file" if path.exists() else "no such file")
     try:
         with safe_open(path, framework="numpy") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 -- not a mapping
@@ -89,8 +91,6 @@ def read_header(path: Path) -> TensorFile:
             return TensorFile(tensors, file.metadata() or {})
     except SafetensorError as error:
         raise FileProblem(f"it is truncated, damaged or not a safetensors file ({error}); write it again") from None
-    except FileNotFoundError:
-        raise FileProblem("no such file") from None
     except OSError as error:
         raise FileProblem(f"{error.strerror or error}; give a safetensors file") from None
 

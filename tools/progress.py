@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import sys
+import time
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -33,7 +34,7 @@ class RunStats:
             self.rss_baseline_bytes = row["rss_baseline_bytes"]
         elif kind == "step":
             self.steps.append(row["step"])
-            self.losses.append(math.nan if row["loss"] is None else row["loss"])
+            self.losses.append(float(row["loss"]))  # "nan" and "inf" are strings: JSON has no such numbers
             self.step_us.append(row["total_us"])
             self.peak = row["peak"]
         elif kind == "counters":
@@ -71,6 +72,9 @@ class RunStats:
         return format_table(rows)
 
 
+REDRAW_S = 0.05  # drawing every step of a small model would slow it down
+
+
 class Progress:
     """A bar on a terminal; elsewhere about ten plain lines."""
 
@@ -80,6 +84,8 @@ class Progress:
         self._first_step = first_step
         self._line_every = max(1, math.ceil(steps / 10))
         self._bar: Any = None
+        self._drawn_steps = 0
+        self._drawn_s = 0.0
         if sys.stdout.isatty():
             self._bar = click.progressbar(
                 length=steps, label="training", item_show_func=lambda text: text, show_percent=False, show_pos=True
@@ -101,10 +107,11 @@ class Progress:
         # A step's counters follow its row: now both are known.
         if row["type"] != "counters" or not self.stats.losses:
             return
-        if self._bar:
-            self._bar.update(1, self.stats.status())
-            return
         done = len(self.stats.losses)
-        if done == 1 or done == self._steps or done % self._line_every == 0:
+        if self._bar:
+            if done == self._steps or time.monotonic() - self._drawn_s > REDRAW_S:
+                self._bar.update(done - self._drawn_steps, self.stats.status())
+                self._drawn_steps, self._drawn_s = done, time.monotonic()
+        elif done == 1 or done == self._steps or done % self._line_every == 0:
             width = len(str(self._first_step + self._steps))
             click.echo(f"step {self.stats.last_step:{width}}/{self._first_step + self._steps}  {self.stats.status()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import signal
 from pathlib import Path
@@ -17,21 +18,33 @@ from daf.tools.local_device import Outcome, run_local
 from daf.tools.progress import Progress, RunStats
 
 FILE = click.Path(path_type=Path)
+STEPS = click.IntRange(1, 10**12)
+
+
+def _finite(_ctx: click.Context, _option: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is not a finite number.")
+    return value
 
 
 @click.command(short_help="Train an exported program.")
 @click.argument("program", type=FILE)
-@click.option(
-    "--steps", type=click.IntRange(min=1), required=True, help="Steps to train; after --resume, further steps."
-)
+@click.option("--steps", type=STEPS, required=True, help="Steps to train; after --resume, further steps.")
 @click.option("--data", type=FILE, help="Samples to train on; without it, the example batch beside PROGRAM.")
 @click.option("--save", type=FILE, help="Write the trained weights here (and the optimizer state beside them).")
-@click.option("--save-every", type=click.IntRange(min=1), metavar="STEPS", help="Also save while training.")
+@click.option("--save-every", type=STEPS, metavar="STEPS", help="Also save while training.")
 @click.option("--resume", type=FILE, help="Continue from a file that --save wrote, bit for bit.")
 @click.option("--trace", type=FILE, help="Write times, memory and losses here, one JSON object per line.")
-@click.option("--lr", type=click.FloatRange(min=0), help="Learning rate; without it, the one given to daf-export.")
+@click.option(
+    "--lr",
+    type=click.FloatRange(min=0),
+    callback=_finite,
+    help="Learning rate; without it, the one given to daf-export.",
+)
 @click.option("--schedule", type=click.Choice(["constant", "cosine"]), default="constant", show_default=True)
-@click.option("--warmup-steps", type=click.IntRange(min=0), default=0, show_default=True, help="Steps of rising rate.")
+@click.option(
+    "--warmup-steps", type=click.IntRange(0, 10**12), default=0, show_default=True, help="Steps of rising rate."
+)
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Order of the samples, and dropout.  [default: 0]")
 @click.option("--no-shuffle", is_flag=True, help="Take the samples in the order of the file.")
 @click.option("--device", type=click.Choice(["local"]), default="local", show_default=True)
@@ -54,8 +67,8 @@ def run(ctx: click.Context, /, program: Path, **options: Any) -> None:
     save, trace = options["save"], options["trace"]
     report_failure(outcome, stats, save)
 
-    click.echo()
-    click.echo(stats.summary())
+    if stats.losses:
+        click.echo(f"\n{stats.summary()}")
     if stats.first_bad_step is not None:
         click.echo(f"warning: the loss is not finite from step {stats.first_bad_step} on; use a smaller --lr", err=True)
     if save is not None and stats.checkpoint_step is not None:
@@ -145,10 +158,10 @@ def report_failure(outcome: Outcome, stats: RunStats, save: Path | None) -> None
         raise UserError(
             f"training was killed by {name} after step {stats.last_step}{hint}; {_kept(stats, save)}", Exit.DEVICE
         )
+    if outcome.return_code == Exit.CHECK_FAILED:  # what Python itself exits with: a bug, show all of it
+        raise UserError(f"training failed unexpectedly:\n{outcome.error}", Exit.DEVICE)
     if outcome.return_code != 0:
-        message = outcome.error.splitlines()[-1] if outcome.error else "training failed without a message"
-        known = outcome.return_code in set(Exit)
-        raise UserError(message, Exit(outcome.return_code) if known else Exit.DEVICE)
+        raise UserError(outcome.error.splitlines()[-1], Exit(outcome.return_code))
 
 
 def _interrupted_message(program: Path, stats: RunStats, save: Path | None) -> str:

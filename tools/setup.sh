@@ -25,7 +25,7 @@ missing_packages() {
     echo python3-dev
 }
 
-packages=$(missing_packages | tr '\n' ' ')
+packages=$(echo $(missing_packages))
 if [ -n "$packages" ]; then
   install="apt-get install -y --no-install-recommends $packages"
   if ! command -v apt-get >/dev/null; then

@@ -6,7 +6,7 @@ from torch.export.exported_program import ExportedProgram
 from torch.fx import Node
 
 from daf.exporter.graph import GraphEditor
-from daf.exporter.rules import RULES
+from daf.exporter.rules import RULES, output_index
 
 
 def convert_to_daf(program: ExportedProgram) -> None:
@@ -20,7 +20,7 @@ def convert_to_daf(program: ExportedProgram) -> None:
             edit.replace(node, replacement)
         elif replacement is not None:
             for item in list(node.users):
-                index = int(item.args[1])  # type: ignore[call-overload]
+                index = output_index(item)
                 if index in replacement:
                     edit.replace(item, replacement[index])
                 elif not item.users:

@@ -28,8 +28,8 @@ def fold_transposes(program: ExportedProgram) -> None:
 
 
 def _axes(node: Node) -> list[int]:
-    n_axes = len(node.args[1])  # type: ignore[arg-type]
-    return [axis % n_axes for axis in node.args[1]]  # type: ignore[union-attr, operator]
+    axes: list[int] = list(node.args[1])  # type: ignore[arg-type]
+    return [axis % len(axes) for axis in axes]
 
 
 def _join_permutes(edit: GraphEditor, node: Node) -> None:

@@ -61,4 +61,4 @@ def _is_disabled_dropout(node: Node) -> bool:
     if node.target is not aten.native_dropout.default:
         return False
     mask_used = any(user.args[1] == 1 and user.users for user in node.users)
-    return not mask_used and (node.args[1] == 0.0 or node.args[2] is False)
+    return not mask_used and (bool(node.args[1] == 0.0) or node.args[2] is False)

@@ -55,7 +55,14 @@ def pair(values: list[int], default: list[int] | None = None) -> list[int]:
 
 
 def used_outputs(node: Node) -> set[int]:
-    return {int(user.args[1]) for user in node.users if user.users or _is_output(user)}  # type: ignore[call-overload]
+    return {output_index(user) for user in node.users if user.users or _is_output(user)}
+
+
+def output_index(item: Node) -> int:
+    """Which output of its operator a getitem node is."""
+    index = item.args[1]
+    assert isinstance(index, int)
+    return index
 
 
 def _is_output(node: Node) -> bool:

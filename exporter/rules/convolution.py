@@ -47,9 +47,7 @@ def convolution_backward(edit: GraphEditor, node: Node) -> Replacement:
         if a["transposed"]:
             results[0] = edit.call(daf.convolution.default, grad, weight, None, *_geometry(a))
         else:
-            results[0] = edit.call(
-                daf.convolution_input_grad.default, grad, weight, None, _spatial(x), *_geometry(a)
-            )
+            results[0] = edit.call(daf.convolution_input_grad.default, grad, weight, None, _spatial(x), *_geometry(a))
     if 2 in used:
         axes = [0, *range(2, grad.meta["val"].dim())]
         results[2] = edit.call(daf.sum_axes.default, grad, axes, False, False)

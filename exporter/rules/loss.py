@@ -17,9 +17,7 @@ def nll_loss(edit: GraphEditor, node: Node) -> Replacement:
     a = arguments(node)
     if not is_float32(a["self"]):
         return None
-    made = edit.call(
-        daf.nll_loss.default, a["self"], a["target"], a["weight"], a["reduction"], int(a["ignore_index"])
-    )
+    made = edit.call(daf.nll_loss.default, a["self"], a["target"], a["weight"], a["reduction"], int(a["ignore_index"]))
     return {i: edit.item(made, i) for i in range(2)}
 
 

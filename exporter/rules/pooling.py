@@ -54,9 +54,7 @@ def avg_pool2d(edit: GraphEditor, node: Node) -> Replacement:
     if not is_float32(node):
         return None
     divisor = a["divisor_override"] or 0
-    return edit.call(
-        daf.avg_pool2d.default, a["self"], *_window(a), a["ceil_mode"], a["count_include_pad"], divisor
-    )
+    return edit.call(daf.avg_pool2d.default, a["self"], *_window(a), a["ceil_mode"], a["count_include_pad"], divisor)
 
 
 @converts(aten.avg_pool2d_backward.default)

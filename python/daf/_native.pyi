@@ -32,7 +32,7 @@ class Session:
     def save(self, path: str) -> None: ...
     def restore(self, path: str) -> None: ...
     def memory(self) -> dict[str, int]:
-        """Bytes held: weights, constants, optimizer, arena, workspace."""
+        """Bytes held: weights, constants, optimizer, arena (of it activations and gradients), workspace."""
     @property
     def step_count(self) -> int: ...
     @property
@@ -47,5 +47,8 @@ def run(request_json: str, on_line: Callable[[str], None], should_stop: Callable
 
 def epoch_order(seed: int, epoch: int, n_samples: int) -> npt.NDArray[np.int64]: ...
 def dropout(x: npt.NDArray[np.float32], p: float, seed: int, step: int, layer: int) -> npt.NDArray[np.float32]: ...
+def max_workspace_bytes() -> int:
+    """The most scratch memory that a kernel takes."""
+
 def operator_names() -> list[str]:
     """All kernels registered in this process."""

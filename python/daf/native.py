@@ -1,16 +1,18 @@
 """The native module, loaded after the ExecuTorch library that it needs: `from daf import native`.
 
-Takes about 0.3 s and some 100 MB of address space, so import it only where a program runs.
+Takes about 0.3 s and 110 MB (ExecuTorch's package links torch's libraries), so import it only where a program runs.
 """
 
 from __future__ import annotations
 
+import importlib
+
 from daf.errors import Exit, UserError
 
 try:
-    # The loader finds libraries by name once they are loaded; a module of their package is what loads this one. Its
+    # daf._native names this library as needed, and the dynamic loader finds it because it is loaded already. Its
     # symbols stay local: made global, ExecuTorch's kernels would register twice and abort.
-    import executorch.extension.pybindings._portable_lib
+    importlib.import_module("executorch.extension.pybindings._portable_lib")
 except ImportError as error:
     raise UserError(
         f"cannot load ExecuTorch ({error}); install the version that daf-mobile pins: pip install daf-mobile",
@@ -18,11 +20,29 @@ except ImportError as error:
     ) from error
 
 try:
-    from daf._native import DafError, Session, __version__, dropout, epoch_order, operator_names, run
+    from daf._native import (
+        DafError,
+        Session,
+        __version__,
+        dropout,
+        epoch_order,
+        max_workspace_bytes,
+        operator_names,
+        run,
+    )
 except ImportError as error:
     raise UserError(
         f"cannot load daf's native module ({error}); build it with `make build`, or reinstall daf-mobile",
         Exit.DEVICE,
     ) from error
 
-__all__ = ["DafError", "Session", "__version__", "dropout", "epoch_order", "operator_names", "run"]
+__all__ = [
+    "DafError",
+    "Session",
+    "__version__",
+    "dropout",
+    "epoch_order",
+    "max_workspace_bytes",
+    "operator_names",
+    "run",
+]

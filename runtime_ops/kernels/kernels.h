@@ -24,6 +24,9 @@ class Scratch {
   }
 };
 
+// No kernel takes more scratch than this, whatever the shapes.
+size_t max_scratch_bytes();
+
 // ---- matrix products --------------------------------------------------------------------
 
 // c[m,n] = op(a)[m,k] op(b)[k,n] + bias[n]; op transposes where the flag says so. `lda`, `ldb`

@@ -1,6 +1,8 @@
 // The runtime input `clock`: int64[2] = {steps taken so far, seed}.
 #pragma once
 
+#include <limits>
+
 #include "runtime_ops/ops/arguments.h"
 
 namespace daf::ops {
@@ -12,8 +14,10 @@ struct Clock {
 inline Clock read_clock(Arguments& args) {
   const Indices clock = args.indices("clock");
   args.require_shape(clock, {2});
-  args.require(clock.data[0] >= 0, "clock says that ", clock.data[0], " steps were taken");
-  return Clock{clock.data[0], clock.data[1]};
+  const int64_t step = clock.data[0];
+  args.require(step >= 0 && step < std::numeric_limits<int64_t>::max(), "clock says that ", step,
+               " steps were taken");
+  return Clock{step, clock.data[1]};
 }
 
 }  // namespace daf::ops

@@ -48,8 +48,8 @@ Conv2d conv2d_shape(const Arguments& args, int64_t n, int64_t c_in, Extent input
   args.require(fits.h >= 1 && fits.w >= 1, "no window of ", kernel.h, "x", kernel.w,
                " fits into a map of ", input.h, "x", input.w);
   args.require(output.h >= 1 && output.h <= fits.h && output.w >= 1 && output.w <= fits.w,
-               "a map of ", input.h, "x", input.w, " has ", fits.h, "x", fits.w,
-               " windows, the other has a size of ", output.h, "x", output.w);
+               "a map of ", input.h, "x", input.w, " has ", fits.h, "x", fits.w, " windows, not ",
+               output.h, "x", output.w);
   return Conv2d{n,          c_in,     input.h,  input.w,   c_out,     kernel.h,
                 kernel.w,   stride.h, stride.w, padding.h, padding.w, dilation.h,
                 dilation.w, groups,   output.h, output.w};

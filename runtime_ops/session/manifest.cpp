@@ -10,6 +10,7 @@ namespace daf {
 namespace {
 
 constexpr uint64_t kMaxManifestBytes = 64'000'000;
+constexpr int64_t kMaxInstructions = 1 << 30;
 
 void check_format(const JsonFields& fields) {
   if (fields.string("format") != "daf-manifest") throw FormatError("it is not a daf manifest");
@@ -45,7 +46,7 @@ PhaseRun parse_phase(const JsonFields& fields, const Json& item) {
     const std::string& name = *(*pair)[0].string();
     const int64_t n_instructions = *(*pair)[1].integer();
     for (size_t i = 0; i < kPhaseNames.size(); ++i) {
-      if (name == kPhaseNames[i] && n_instructions >= 0) {
+      if (name == kPhaseNames[i] && n_instructions >= 0 && n_instructions < kMaxInstructions) {
         return {static_cast<Phase>(i), n_instructions};
       }
     }
@@ -164,6 +165,8 @@ Manifest Manifest::parse(const std::string& text) {
   }
   check_state(manifest);
   manifest.memory_plan = fields.get("memory");
+  manifest.activation_bytes = fields.object("memory").size("activations");
+  manifest.gradient_bytes = fields.object("memory").size("gradients");
   return manifest;
 }
 

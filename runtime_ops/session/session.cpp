@@ -171,6 +171,8 @@ class TrainingSession::Impl {
           !manifest_.state.empty() && static_cast<int64_t>(i) == manifest_.state_memory_id - 1;
       if (!is_state) parts.arena += static_cast<int64_t>(memory_[i].size_bytes());
     }
+    parts.activations = manifest_.activation_bytes;
+    parts.gradients = manifest_.gradient_bytes;
     parts.constants = static_cast<int64_t>(loaded_.file->constant_bytes());
     parts.workspace = static_cast<int64_t>(workspace_.peak_bytes());
     return parts;

@@ -15,6 +15,8 @@ Json::Object parts_json(const MemoryParts& parts) {
           {"constants", parts.constants},
           {"optimizer", parts.optimizer},
           {"arena", parts.arena},
+          {"activations", parts.activations},
+          {"gradients", parts.gradients},
           {"workspace", parts.workspace}};
 }
 

@@ -26,10 +26,10 @@ void* Workspace::allocate(size_t size_bytes, size_t alignment) {
 
 void Workspace::reset() {
   if (chunks_.size() > 1) {
-    next_chunk_bytes_ = held_bytes_;
+    next_chunk_bytes_ = used_before_ + used_in_last_;
     release();
   }
-  used_in_last_ = 0;
+  used_in_last_ = used_before_ = 0;
   if (timer_ != nullptr && !before_first_) timer_->instruction_done();
   before_first_ = false;
 }
@@ -41,13 +41,13 @@ void Workspace::count_instructions(PhaseTimer& timer) {
 }
 
 bool Workspace::add_chunk(size_t size_bytes) {
-  if (used_in_last_ == 0) release();  // nothing is in use, and it is too small
+  if (used_before_ + used_in_last_ == 0) release();  // nothing is in use, and it is too small
   size_bytes = round_up(std::max({size_bytes, next_chunk_bytes_, kMinChunkBytes}), kMaxAlignment);
-  next_chunk_bytes_ = 0;
   void* memory = nullptr;
   if (::posix_memalign(&memory, kMaxAlignment, size_bytes) != 0) return false;
+  used_before_ += round_up(used_in_last_, kMaxAlignment);
+  used_in_last_ = next_chunk_bytes_ = 0;
   chunks_.push_back({std::unique_ptr<uint8_t, Free>(static_cast<uint8_t*>(memory)), size_bytes});
-  used_in_last_ = 0;
   held_bytes_ += size_bytes;
   if (timer_ != nullptr) peak_bytes_ = std::max(peak_bytes_, held_bytes_);
   return true;
@@ -55,7 +55,7 @@ bool Workspace::add_chunk(size_t size_bytes) {
 
 void Workspace::release() {
   chunks_.clear();
-  held_bytes_ = 0;
+  held_bytes_ = used_in_last_ = used_before_ = 0;
 }
 
 }  // namespace daf

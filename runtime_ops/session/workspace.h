@@ -12,7 +12,7 @@
 namespace daf {
 
 // Hands out memory from chunks and takes all of it back in reset(). After an instruction that
-// needed several chunks the next one gets a single chunk of their size, so in the long run this
+// needed several chunks the next one gets a single chunk for all of it, so in the long run this
 // holds what the hungriest instruction needs, and no more.
 class Workspace final : public executorch::runtime::MemoryAllocator {
  public:
@@ -49,6 +49,7 @@ class Workspace final : public executorch::runtime::MemoryAllocator {
 
   std::vector<Chunk> chunks_;  // the last one is being used up
   size_t used_in_last_ = 0;    // bytes
+  size_t used_before_ = 0;     // bytes of this instruction in earlier chunks
   size_t held_bytes_ = 0;      // sum of the chunks
   size_t peak_bytes_ = 0;
   size_t next_chunk_bytes_ = 0;

@@ -25,7 +25,7 @@ inline std::string example_manifest(
       R"({"name":"n","kind":"buffer","dtype":"int64","shape":[],"offset":16},)"
       R"({"name":"m","kind":"optimizer","parameter":"l.weight","slot":"momentum_buffer",)"
       R"("dtype":"float32","shape":[2,2],"offset":64}]},)"
-      R"("memory":{"arena":7}})";
+      R"("memory":{"arena":7,"activations":6,"gradients":1}})";
   for (const auto& [from, to] : replacements) {
     const size_t at = text.find(from);
     if (at == text.npos) throw std::runtime_error("the manifest has no " + from);

@@ -31,7 +31,9 @@ TEST(Manifest, ReadsWhatTheSessionNeeds) {
   EXPECT_EQ(manifest.state[1].kind, StateKind::kBuffer);
   EXPECT_EQ(manifest.state[2].spec.name, "l.weight.momentum_buffer");
   EXPECT_EQ(manifest.state[2].offset, 64);
-  EXPECT_EQ(manifest.memory_plan.dump(), R"({"arena":7})");
+  EXPECT_EQ(manifest.memory_plan.dump(), R"({"arena":7,"activations":6,"gradients":1})");
+  EXPECT_EQ(manifest.activation_bytes, 6);
+  EXPECT_EQ(manifest.gradient_bytes, 1);
 }
 
 TEST(Manifest, ReadsAProgramWithoutOptimizer) {
