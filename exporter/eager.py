@@ -18,7 +18,7 @@ class _ProgramDropout(TorchDispatchMode):
     """Draws dropout masks as the program does: from (seed, step, number of the dropout, index)."""
 
     def __init__(self, seed: int, step: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._seed, self._step = seed, step
         self._layer = 0
 

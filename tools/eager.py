@@ -25,7 +25,7 @@ class EagerTrainer:
         self._optimizer.zero_grad()
         inputs = [tensor.to(self._dtype) if tensor.is_floating_point() else tensor for tensor in inputs]
         loss = self._loss(self.model(*inputs[:-1]), inputs[-1])
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         self._optimizer.step()
         return loss.item()
 

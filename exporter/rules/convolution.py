@@ -45,7 +45,8 @@ def convolution_backward(edit: GraphEditor, node: Node) -> Replacement:
     results: dict[int, Node] = {}
     if 0 in used:
         if a["transposed"]:
-            results[0] = edit.call(daf.convolution.default, grad, weight, None, *_geometry(a))
+            made = edit.call(daf.convolution.default, grad, weight, None, *_geometry(a))
+            results[0] = _crop(edit, made, _spatial(x))
         else:
             results[0] = edit.call(daf.convolution_input_grad.default, grad, weight, None, _spatial(x), *_geometry(a))
     if 2 in used:
@@ -57,3 +58,11 @@ def convolution_backward(edit: GraphEditor, node: Node) -> Replacement:
             daf.convolution_weight_grad.default, output_side, input_side, _spatial(weight), *_geometry(a)
         )
     return results
+
+
+def _crop(edit: GraphEditor, node: Node, spatial: list[int]) -> Node:
+    """An output padding of a stride or more makes room for positions that the input does not have."""
+    for axis, size in enumerate(spatial, start=2):
+        if node.meta["val"].shape[axis] > size:
+            node = edit.call(aten.slice.Tensor, node, axis, 0, size)
+    return node

@@ -11,12 +11,9 @@ constexpr int kTraceSchema = 1;
 constexpr int kTraceMinor = 0;
 
 Json::Object parts_json(const MemoryParts& parts) {
-  return {{"weights", parts.weights},
-          {"constants", parts.constants},
-          {"optimizer", parts.optimizer},
-          {"arena", parts.arena},
-          {"activations", parts.activations},
-          {"gradients", parts.gradients},
+  return {{"weights", parts.weights},         {"constants", parts.constants},
+          {"optimizer", parts.optimizer},     {"arena", parts.arena},
+          {"activations", parts.activations}, {"gradients", parts.gradients},
           {"workspace", parts.workspace}};
 }
 

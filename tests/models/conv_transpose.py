@@ -12,7 +12,7 @@ class Net(nn.Module):
         super().__init__()
         self.up = nn.ConvTranspose2d(2, 6, 3, stride=2, padding=1, output_padding=1)
         self.grouped = nn.ConvTranspose2d(6, 9, (2, 3), stride=(1, 2), padding=(0, 1), groups=3)
-        self.dilated = nn.ConvTranspose2d(9, 1, 3, padding=2, dilation=2, bias=False)
+        self.dilated = nn.ConvTranspose2d(9, 1, 3, padding=2, dilation=2, output_padding=1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.relu(self.grouped(F.relu(self.up(x))))
@@ -32,4 +32,4 @@ def loss(output: Tensor, target: Tensor) -> Tensor:
 def batch(batch_size: int = 3) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(batch_size, 2, 5, 4, generator=generator)
-    return x, torch.randn(batch_size, 1, 11, 15, generator=generator)
+    return x, torch.randn(batch_size, 1, 12, 16, generator=generator)

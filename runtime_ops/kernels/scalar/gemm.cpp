@@ -15,8 +15,6 @@ void gemm(const Gemm& shape, const float* a, const float* b, const float* bias, 
   blocked_gemm(shape.m, shape.n, shape.k, pack_a, pack_b, write, panels);
 }
 
-size_t max_scratch_bytes() {
-  return static_cast<size_t>((kMc + kNc) * kKc) * sizeof(float);
-}
+size_t max_scratch_bytes() { return static_cast<size_t>((kMc + kNc) * kKc) * sizeof(float); }
 
 }  // namespace daf
