@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ LIMIT = 1e-3
 _NOISE = 1e-3
 # Without momentum the gradient is read off the change of the weight: a large step drowns the weight's own rounding.
 _LARGE_LR = 1e4
+# Two float32 computations are equally far from float64, up to luck.
+_LUCK = 4.0
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class CheckResult:
     loss: float
     eager_loss: float
     errors: dict[str, float]  # parameter -> relative error of its gradient
+    eager_error: float = 0.0  # of eager's own float32 gradients against float64; looked at only when it matters
 
     @property
     def worst(self) -> tuple[str, float]:
@@ -39,34 +43,41 @@ class CheckResult:
         return abs(self.loss - self.eager_loss) / max(abs(self.eager_loss), 1e-12)
 
     @property
+    def limit(self) -> float:
+        """Where float32 itself is far from float64, no program can be nearer."""
+        return max(LIMIT, _LUCK * self.eager_error)
+
+    @property
     def passed(self) -> bool:
-        return self.loss_error <= LIMIT and self.worst[1] <= LIMIT  # False for NaN
+        return self.loss_error <= LIMIT and self.worst[1] <= self.limit  # False for NaN
 
 
 def check(export: Export) -> CheckResult:
     """Runs the program that was written, in this process; nothing of it is kept.
 
     The reference is eager in float64. In float32 a ReLU whose input is within rounding of 0 may go either way and
-    shift a gradient by 1e-3; where the program differs from float64, agreeing with float32 is right too.
+    shift a gradient by 1e-3 or more, and large models have such ReLUs: where the program differs from float64, it may
+    agree with eager's float32, or be as far from float64 as that.
     """
     assert export.written is not None
     written = export.written
     session = native.Session(str(written.program), str(written.manifest_path))
     loss = session.step([t.numpy() for t in export.batch], _LARGE_LR)
     found = program_gradients(export, session)
-    result = None
-    try:
-        eager_loss, expected = loss_and_gradients(*in_double(export.model, export.batch), export.options.file.loss)
-        result = CheckResult(loss, eager_loss, relative_errors(found, expected))
-    except RuntimeError:  # the model file itself holds float32 tensors
-        pass
-    if result is None or not result.passed:
-        eager_loss, expected = loss_and_gradients(export.model, export.batch, export.options.file.loss)
-        errors = relative_errors(found, expected)
-        if result is not None:
-            errors = {name: min(error, result.errors[name]) for name, error in errors.items()}
-        result = CheckResult(loss, eager_loss, errors)
-    return result
+    loss_of = export.options.file.loss
+    exact = None
+    with suppress(RuntimeError):  # the model file itself holds float32 tensors
+        exact_loss, exact = loss_and_gradients(*in_double(export.model, export.batch), loss_of)
+    if exact is not None:
+        result = CheckResult(loss, exact_loss, relative_errors(found, exact))
+        if result.passed:
+            return result
+    eager_loss, eager = loss_and_gradients(export.model, export.batch, loss_of)
+    errors = relative_errors(found, eager)
+    if exact is None:
+        return CheckResult(loss, eager_loss, errors)
+    errors = {name: min(error, result.errors[name]) for name, error in errors.items()}
+    return CheckResult(loss, eager_loss, errors, max(relative_errors(eager, exact).values()))
 
 
 def program_gradients(export: Export, session: Any) -> dict[str, Tensor]:

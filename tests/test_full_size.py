@@ -32,12 +32,11 @@ def test_takes_a_correct_step(
     seconds = time.monotonic() - started
     result = check(export)
     assert result.loss_error < 1e-4
-    assert result.worst[1] < 1e-3
+    assert result.passed, (result.worst, result.eager_error)
     nodes = len(export.programs["train_step"].graph.nodes)
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    print(
-        f"\n{model}: {nodes} nodes, exported in {seconds:.0f} s, peak RSS {peak_mb:.0f} MB, error {result.worst[1]:.1e}"
-    )
+    print(f"\n{model}: {nodes} nodes, exported in {seconds:.0f} s, peak RSS {peak_mb:.0f} MB")
+    print(f"gradient error {result.worst[1]:.1e} in {result.worst[0]}, eager's own {result.eager_error:.1e}")
 
 
 def test_export_grows_linearly_with_the_number_of_nodes(tmp_path: Path) -> None:

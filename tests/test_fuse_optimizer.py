@@ -35,16 +35,16 @@ class Reused(nn.Module):
         return torch.tanh(torch.tanh(x @ weight + self.bias) @ weight) * self.weight.sum()
 
 
-class LeftProduct(nn.Module):
+class Products(nn.Module):
     """The gradient of `second` is made before backward reads `second` for the last time."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.first = nn.Parameter(torch.ones(3, 6))
-        self.second = nn.Parameter(torch.ones(2, 3))
+        self.first = nn.Parameter(torch.ones(6, 3))
+        self.second = nn.Parameter(torch.ones(3, 2))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.second @ torch.tanh(self.first @ x.t())
+        return torch.tanh(x @ self.first) @ self.second
 
 
 def updates_of(program: ExportedProgram) -> list[Node]:
@@ -62,14 +62,14 @@ def readers(value: Node) -> set[Node]:
     return found
 
 
-@pytest.fixture(scope="module", params=["mlp", "conv", "reused", "left"])
+@pytest.fixture(scope="module", params=["mlp", "conv", "reused", "products"])
 def program(request: pytest.FixtureRequest) -> ExportedProgram:
     """A canonical training graph. Shared: copy it before changing it."""
     if request.param == "mlp":
         return mlp_graph()
     if request.param == "conv":
         return canonical(ConvNet(), conv_batch())
-    model = Reused() if request.param == "reused" else LeftProduct()
+    model = Reused() if request.param == "reused" else Products()
     return canonical(model, (torch.ones(4, 6), torch.ones(4)), output_sum)
 
 
@@ -137,9 +137,9 @@ def test_runtime_inputs_are_those_the_update_reads(optimizer: Optimizer, inputs:
 
 
 def test_an_update_waits_for_the_last_reader_of_its_weight() -> None:
-    edge = fused(canonical(LeftProduct(), (torch.ones(4, 6), torch.ones(4)), output_sum), Sgd(momentum=0.0))
+    edge = fused(canonical(Products(), (torch.ones(4, 6), torch.ones(4)), output_sum), Sgd(momentum=0.0))
     order = {node: i for i, node in enumerate(edge.graph.nodes)}
-    update = next(node for node in updates_of(edge) if node.meta["val"].shape == (2, 3))
+    update = next(node for node in updates_of(edge) if node.meta["val"].shape == (3, 2))
     weight, gradient = update.args[:2]
     last_reader = max(order[reader] for reader in readers(weight))
     assert order[gradient] < last_reader < order[update]

@@ -42,7 +42,7 @@ class MethodRunner {
   const LoadedProgram& loaded_;
   Workspace& workspace_;
   PhaseTimer timer_;
-  Workspace structures_;
+  Workspace structures_{4096};
   executorch::runtime::HierarchicalAllocator planned_;
   executorch::runtime::MemoryManager manager_;
   std::optional<executorch::runtime::Method> method_;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 
+#include "runtime_ops/kernels/kernels.h"
 #include "runtime_ops/ops/register.h"
 #include "runtime_ops/session/error.h"
 #include "runtime_ops/session/method_runner.h"
@@ -200,7 +201,7 @@ class TrainingSession::Impl {
   LoadedProgram loaded_;
   std::vector<PlannedMemory> memory_;  // by memory id, from 1; both methods share it
   MethodRunner::Spans spans_;
-  Workspace workspace_;
+  Workspace workspace_{max_scratch_bytes()};
   std::optional<MethodRunner> train_step_, predict_;
   int64_t step_count_ = 0;
   int64_t seed_;

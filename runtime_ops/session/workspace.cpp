@@ -5,8 +5,6 @@
 namespace daf {
 namespace {
 
-constexpr size_t kMinChunkBytes = 4096;
-
 size_t round_up(size_t size_bytes, size_t alignment) {
   return (size_bytes + alignment - 1) / alignment * alignment;
 }
@@ -42,7 +40,7 @@ void Workspace::count_instructions(PhaseTimer& timer) {
 
 bool Workspace::add_chunk(size_t size_bytes) {
   if (used_before_ + used_in_last_ == 0) release();  // nothing is in use, and it is too small
-  size_bytes = round_up(std::max({size_bytes, next_chunk_bytes_, kMinChunkBytes}), kMaxAlignment);
+  size_bytes = round_up(std::max({size_bytes, next_chunk_bytes_, min_chunk_bytes_}), kMaxAlignment);
   void* memory = nullptr;
   if (::posix_memalign(&memory, kMaxAlignment, size_bytes) != 0) return false;
   used_before_ += round_up(used_in_last_, kMaxAlignment);

@@ -18,7 +18,9 @@ class Workspace final : public executorch::runtime::MemoryAllocator {
  public:
   static constexpr size_t kMaxAlignment = 64;
 
-  Workspace() : MemoryAllocator(0, nullptr) {}
+  // No chunk is smaller than `min_chunk_bytes`: with what the kernels take at most, one chunk does.
+  explicit Workspace(size_t min_chunk_bytes)
+      : MemoryAllocator(0, nullptr), min_chunk_bytes_(min_chunk_bytes) {}
 
   // Null when the system has no more memory.
   void* allocate(size_t size_bytes, size_t alignment = kDefaultAlignment) override;
@@ -47,6 +49,7 @@ class Workspace final : public executorch::runtime::MemoryAllocator {
 
   bool add_chunk(size_t size_bytes);
 
+  const size_t min_chunk_bytes_;
   std::vector<Chunk> chunks_;  // the last one is being used up
   size_t used_in_last_ = 0;    // bytes
   size_t used_before_ = 0;     // bytes of this instruction in earlier chunks
