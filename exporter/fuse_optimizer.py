@@ -8,6 +8,7 @@ placeholder, and a placeholder's target must equal its name.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from torch.export.graph_signature import (
 from torch.fx import Node
 
 from daf.exporter.graph import CLOCK, LEARNING_RATE, GraphEditor, gradients, inputs_of_kind
+from daf.exporter.split_gradient import n_blocks, split_gradient
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,14 @@ class Sgd:
     def slots(self) -> tuple[str, ...]:
         return ("momentum_buffer",) if self.momentum else ()
 
-    def update(self, edit: GraphEditor, weight: Node, state: list[Node], grad: Node) -> Node:
+    def update(self, edit: GraphEditor, weight: Node, state: list[Node], grad: Node, first_row: int) -> Node:
         lr = edit.runtime_input(LEARNING_RATE)
         daf = exir_ops.edge.daf
         if not self.momentum:
-            return edit.call(daf.sgd_.default, weight, grad, lr, self.weight_decay)
+            return edit.call(daf.sgd_.default, weight, grad, lr, self.weight_decay, first_row)
         clock = edit.runtime_input(CLOCK)
         settings = (self.momentum, 0.0, self.weight_decay, self.nesterov)
-        return edit.call(daf.sgd_momentum_.default, weight, *state, grad, lr, clock, *settings)
+        return edit.call(daf.sgd_momentum_.default, weight, *state, grad, lr, clock, *settings, first_row)
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,10 @@ class AdamW:
     def slots(self) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq")
 
-    def update(self, edit: GraphEditor, weight: Node, state: list[Node], grad: Node) -> Node:
+    def update(self, edit: GraphEditor, weight: Node, state: list[Node], grad: Node, first_row: int) -> Node:
         lr, clock = edit.runtime_input(LEARNING_RATE), edit.runtime_input(CLOCK)
         settings = (self.beta1, self.beta2, self.eps, self.weight_decay)
-        return edit.call(exir_ops.edge.daf.adamw_.default, weight, *state, grad, lr, clock, *settings)
+        return edit.call(exir_ops.edge.daf.adamw_.default, weight, *state, grad, lr, clock, *settings, first_row)
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ def optimizer_state_name(parameter: str, slot: str) -> str:
     return f"{parameter}.{slot}"
 
 
-def fuse_optimizer(program: ExportedProgram, optimizer: Sgd | AdamW) -> None:
+def fuse_optimizer(program: ExportedProgram, optimizer: Sgd | AdamW, activation_bytes: int) -> None:
+    """`activation_bytes` are kept for backward: what the size of a gradient is judged by."""
     edit = GraphEditor(program)
     signature = program.graph_signature
     weights = inputs_of_kind(program, InputKind.PARAMETER)
@@ -96,17 +99,29 @@ def fuse_optimizer(program: ExportedProgram, optimizer: Sgd | AdamW) -> None:
     for name, grad in trained.items():
         weight = weights[name]
         state = [_add_state(edit, optimizer_state_name(name, slot), weight) for slot in optimizer.slots]
-        grad.meta["daf_role"] = "gradient"
-        with edit.graph.inserting_after(max([grad, *_readers(weight)], key=order.__getitem__)):
-            update = optimizer.update(edit, weight, state, grad)
-        update.meta["daf_phase"] = "update"
-        order[update] = max(order[node] for node in [grad, *_readers(weight)] if node in order)
+        place = max([grad, *_readers(weight)], key=order.__getitem__)
+        with edit.graph.inserting_before(place.next):
+            for first_row, block in _blocks(edit, grad, activation_bytes):
+                block.meta["daf_role"] = "gradient"
+                update = optimizer.update(edit, weight, state, block, first_row)
+                update.meta["daf_phase"] = "update"
         mutated += [(weight, name)]
         mutated += [(s, optimizer_state_name(name, slot)) for s, slot in zip(state, optimizer.slots, strict=True)]
     parameters_to_buffers(program, set(trained))
     _replace_outputs(program, mutated)
     assert all(spec.kind != OutputKind.GRADIENT_TO_PARAMETER for spec in signature.output_specs)
     edit.finish()
+
+
+def _blocks(edit: GraphEditor, grad: Node, activation_bytes: int) -> Iterator[tuple[int, Node]]:
+    blocks = n_blocks(grad, activation_bytes)
+    if blocks == 1:
+        yield 0, grad
+        return
+    for first_row, block in split_gradient(edit, grad, blocks):
+        for node in (block, *block.all_input_nodes):
+            node.meta.setdefault("daf_phase", "backward")
+        yield first_row, block
 
 
 def parameters_to_buffers(program: ExportedProgram, names: set[str]) -> None:

@@ -14,16 +14,17 @@ from torch import Tensor
 
 _library = torch.library.Library("daf", "DEF")
 
-# Operators that update their first argument in place: they run in the program only, never while tracing.
+# Operators that update their first argument in place: they run in the program only, never while tracing. `grad` may be
+# of a block of rows (the first axis), which begins at `first_row`.
 IN_PLACE: dict[str, str] = {
-    "sgd_": "(Tensor(a!) self, Tensor grad, Tensor lr, float weight_decay) -> Tensor(a!)",
+    "sgd_": "(Tensor(a!) self, Tensor grad, Tensor lr, float weight_decay, int first_row) -> Tensor(a!)",
     "sgd_momentum_": (
         "(Tensor(a!) self, Tensor(b!) momentum_buffer, Tensor grad, Tensor lr, Tensor clock, "
-        "float momentum, float dampening, float weight_decay, bool nesterov) -> Tensor(a!)"
+        "float momentum, float dampening, float weight_decay, bool nesterov, int first_row) -> Tensor(a!)"
     ),
     "adamw_": (
         "(Tensor(a!) self, Tensor(b!) exp_avg, Tensor(c!) exp_avg_sq, Tensor grad, Tensor lr, Tensor clock, "
-        "float beta1, float beta2, float eps, float weight_decay) -> Tensor(a!)"
+        "float beta1, float beta2, float eps, float weight_decay, int first_row) -> Tensor(a!)"
     ),
 }
 

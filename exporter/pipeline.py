@@ -106,7 +106,8 @@ def fuse(export: Export) -> None:
         export.programs[name] = edge
     optimizer = export.options.optimizer
     if not isinstance(optimizer, NoOptimizer):
-        fuse_optimizer(export.programs[TRAIN], optimizer)
+        activation_bytes = sum(assigned.stored_bytes for assigned in export.schemes)
+        fuse_optimizer(export.programs[TRAIN], optimizer, activation_bytes)
         parameters_to_buffers(export.programs[PREDICT], set(export.trained))
 
 

@@ -96,13 +96,13 @@ def copy_of(program: ExportedProgram) -> ExportedProgram:
         return copy.deepcopy(program)
 
 
-def fused(program: ExportedProgram, optimizer: Optimizer) -> ExportedProgram:
-    """A copy in the edge dialect, with the optimizer in it."""
+def fused(program: ExportedProgram, optimizer: Optimizer, activation_bytes: int = 10**12) -> ExportedProgram:
+    """A copy in the edge dialect, with the optimizer in it; beside so many activations no gradient is split."""
     program = copy_of(program)
     find_saved(program)  # marks phases and activations
     edge = to_edge(program)
     if isinstance(optimizer, Sgd | AdamW):
-        fuse_optimizer(edge, optimizer)
+        fuse_optimizer(edge, optimizer, activation_bytes)
     return edge
 
 

@@ -204,22 +204,21 @@ def test_five_steps_are_those_of_torch_optim(optimizer: Sgd | AdamW, tmp_path: P
 # ---- memory -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("batch_size", "part_saved"), [(1, 0.67), (8, 0.4)])
+@pytest.mark.parametrize(("batch_size", "part_saved"), [(1, 0.84), (8, 0.5)])
 def test_gradients_do_not_pile_up(batch_size: int, part_saved: float) -> None:
-    """Without the optimizer all gradients are alive at the end of backward; with it, one at a time.
+    """Without the optimizer all gradients are alive at the end of backward; with it, a block of one at a time.
 
-    Activations are freed while gradients pile up, so what is saved at the peak is less than all of them: the more
-    of it, the smaller the activations are beside the parameters.
+    Activations are freed while gradients pile up, so what is saved at the peak is less than all of them: at most 90 %
+    of the parameters at batch 1, and 69 % at batch 8, even if gradients took no memory at all.
     """
     edge = fused(resnet_graph(batch_size), NoOptimizer())
     sizes = [node.meta["val"].numel() * 4 for node in gradients(edge).values()]
     trained = set(gradients(edge))
     without = arena_of(copy_of(edge), trained)
-    fuse_optimizer(edge, Sgd())
+    fuse_optimizer(edge, Sgd(), activation_bytes=batch_size * 1_170_000)
     with_sgd = arena_of(edge, trained)
     saved = without.planned_bytes - with_sgd.planned_bytes
     report = {"parameters": sum(sizes), "largest": max(sizes), "sgd": with_sgd, "none": without, "saved": saved}
     print(report)
     assert saved > part_saved * sum(sizes), report
-    assert with_sgd.gradients_bytes == max(sizes), "one gradient at a time, the largest included"
-    assert with_sgd.planned_bytes - with_sgd.activations_bytes < 1.6 * max(sizes), report
+    assert with_sgd.gradients_bytes <= max(sizes) / 2, report

@@ -126,12 +126,12 @@ def test_sgd(momentum: float, dampening: float, nesterov: bool, weight_decay: fl
     clocks = [torch.tensor([step, 0]) for step in range(N_STEPS)]
     if momentum:
         state = [weight, rand(3, 5)]  # the buffer's first value does not count
-        program = in_place_program("sgd_momentum_", state, (grads[0], lr, clocks[0], *settings.values()))
+        program = in_place_program("sgd_momentum_", state, (grads[0], lr, clocks[0], *settings.values(), 0))
         for grad, clock in zip(grads, clocks, strict=True):
             state = program([*state, grad, lr, clock])
     else:
         state = [weight]
-        program = in_place_program("sgd_", state, (grads[0], lr, weight_decay))
+        program = in_place_program("sgd_", state, (grads[0], lr, weight_decay, 0))
         for grad in grads:
             state = program([*state, grad, lr])
 
@@ -147,7 +147,7 @@ def test_sgd(momentum: float, dampening: float, nesterov: bool, weight_decay: fl
 def test_adamw() -> None:
     weight, grads, lr = rand(3, 5), [rand(3, 5) for _ in range(N_STEPS)], torch.tensor([0.02])
     state = [weight, torch.zeros(3, 5), torch.zeros(3, 5)]
-    program = in_place_program("adamw_", state, (grads[0], lr, torch.tensor([0, 0]), 0.8, 0.95, 1e-6, 0.1))
+    program = in_place_program("adamw_", state, (grads[0], lr, torch.tensor([0, 0]), 0.8, 0.95, 1e-6, 0.1, 0))
     for step, grad in enumerate(grads):
         state = program([*state, grad, lr, torch.tensor([step, 0])])
 

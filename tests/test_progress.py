@@ -6,7 +6,15 @@ import pytest
 
 from daf.tools.progress import Progress, RunStats
 
-PARTS = {"weights": 4000, "constants": 0, "optimizer": 4000, "arena": 10_200_000, "workspace": 500_000}
+PARTS = {
+    "weights": 4000,
+    "constants": 0,
+    "optimizer": 4000,
+    "arena": 10_200_000,
+    "activations": 9_000_000,
+    "gradients": 100_000,
+    "workspace": 500_000,
+}
 
 
 def step(number: int, loss: float | str, total_us: int = 2000) -> dict[str, Any]:
@@ -28,14 +36,16 @@ def test_summary_of_a_run() -> None:
     assert stats.checkpoint_step == 3
     assert stats.first_bad_step is None
     assert stats.summary().splitlines() == [
-        "loss           2.5000 -> 0.5000",
-        "time per step  2.00 ms (median of 3)",
-        "peak RSS       140.5 MB (20.5 MB above the empty process)",
-        "  weights      4.0 kB",
-        "  constants    0 B",
-        "  optimizer    4.0 kB",
-        "  arena        10.2 MB",
-        "  workspace    500.0 kB",
+        "loss                   2.5000 -> 0.5000",
+        "time per step          2.00 ms (median of 3)",
+        "peak RSS               140.5 MB (20.5 MB above the empty process)",
+        "  weights              4.0 kB",
+        "  constants            0 B",
+        "  optimizer            4.0 kB",
+        "  arena                10.2 MB",
+        "    of it activations  9.0 MB",
+        "    of it gradients    100.0 kB",
+        "  workspace            500.0 kB",
     ]
 
 

@@ -15,10 +15,11 @@ from daf.errors import Exit
 from daf.exporter.cli import export
 from daf.exporter.load import load_model_file
 from daf.manifest import Manifest, manifest_path, read_manifest
-from daf.text import format_bytes, format_table, markdown_table
+from daf.text import format_table, markdown_table
 from daf.tools.data import data
 from daf.tools.eager import EagerTrainer, batches_of_run
 from daf.tools.evaluate import count_correct, evaluate, load_arrays, predict
+from daf.tools.progress import memory_rows
 from daf.tools.run import run
 
 MODEL = "cnn_digits"
@@ -58,7 +59,7 @@ def run_demo(out: Path, steps: int) -> str:
     ]
     click.echo(format_table(rows, HEADER))
     click.echo("(differences are the largest of all steps and of all weights)")
-    memory = [(part, format_bytes(size)) for part, size in _rows(trace)[-1]["peak"].items()]
+    memory = memory_rows(_rows(trace)[-1]["peak"])
     return (
         f"# {MODEL}, {steps} steps of SGD with momentum\n\n{markdown_table(rows, HEADER)}\n\n"
         "Differences are the largest of all steps and of all weights. The last column is what float32 itself costs.\n\n"

@@ -68,8 +68,14 @@ class RunStats:
             ("time per step", f"{statistics.median(self.step_us) / 1000:.2f} ms (median of {len(self.step_us)})"),
             ("peak RSS", f"{format_bytes(self.peak_rss_bytes)} ({format_bytes(above)} above the empty process)"),
         ]
-        rows += [(f"  {part}", format_bytes(size)) for part, size in self.peak.items()]
+        rows += [(f"  {part}", size) for part, size in memory_rows(self.peak)]
         return format_table(rows)
+
+
+def memory_rows(parts: dict[str, int]) -> list[tuple[str, str]]:
+    """The memory of a session by part, to print."""
+    within_arena = ("activations", "gradients")
+    return [(f"  of it {part}" if part in within_arena else part, format_bytes(size)) for part, size in parts.items()]
 
 
 REDRAW_S = 0.05  # drawing every step of a small model would slow it down

@@ -77,6 +77,7 @@ from daf.exporter.rules import (  # noqa: E402, F401  (they register themselves)
     loss,
     matmul,
     normalization,
+    padding,
     pooling,
     reduction,
 )

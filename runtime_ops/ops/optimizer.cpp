@@ -14,6 +14,18 @@ float read_float(Arguments& args, const char* name) {
   return static_cast<float>(args.number(name));
 }
 
+// Where in the parameter and its state the gradient belongs: all of it, or a block of rows.
+int64_t first_element(Arguments& args, const Array<float>& self, const Floats& grad) {
+  const int64_t first_row = args.integer("first_row");
+  if (grad.shape == self.shape && first_row == 0) return 0;
+  args.require(self.rank() >= 1 && grad.rank() == self.rank() &&
+                   grad.shape.slice(1, grad.rank()) == self.shape.slice(1, self.rank()),
+               grad.name, " has shape ", grad.shape, ", expected rows of ", self.shape);
+  args.require(first_row >= 0 && first_row <= self.size(0) - grad.size(0), "row ", first_row,
+               " and ", grad.size(0), " rows are not within ", self.shape);
+  return first_row * self.shape.product(1, self.rank());
+}
+
 }  // namespace
 
 void sgd_(Arguments& args) {
@@ -22,9 +34,9 @@ void sgd_(Arguments& args) {
   Sgd options{};
   options.lr = read_lr(args);
   options.weight_decay = read_float(args, "weight_decay");
+  const int64_t first = first_element(args, self, grad);
   args.returns(self);
-  args.require_shape(grad, self.shape);
-  sgd(options, self.n_elements(), grad.data, self.data, nullptr);
+  sgd(options, grad.n_elements(), grad.data, self.data + first, nullptr);
 }
 
 void sgd_momentum_(Arguments& args) {
@@ -38,10 +50,10 @@ void sgd_momentum_(Arguments& args) {
   options.dampening = read_float(args, "dampening");
   options.weight_decay = read_float(args, "weight_decay");
   options.nesterov = args.boolean("nesterov");
+  const int64_t first = first_element(args, self, grad);
   args.returns(self);
   args.require_shape(momentum_buffer, self.shape);
-  args.require_shape(grad, self.shape);
-  sgd(options, self.n_elements(), grad.data, self.data, momentum_buffer.data);
+  sgd(options, grad.n_elements(), grad.data, self.data + first, momentum_buffer.data + first);
 }
 
 void adamw_(Arguments& args) {
@@ -56,11 +68,12 @@ void adamw_(Arguments& args) {
   options.beta2 = args.number("beta2");
   options.eps = read_float(args, "eps");
   options.weight_decay = read_float(args, "weight_decay");
+  const int64_t first = first_element(args, self, grad);
   args.returns(self);
   args.require_shape(exp_avg, self.shape);
   args.require_shape(exp_avg_sq, self.shape);
-  args.require_shape(grad, self.shape);
-  adamw(options, self.n_elements(), grad.data, self.data, exp_avg.data, exp_avg_sq.data);
+  adamw(options, grad.n_elements(), grad.data, self.data + first, exp_avg.data + first,
+        exp_avg_sq.data + first);
 }
 
 }  // namespace daf::ops
