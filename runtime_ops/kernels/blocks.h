@@ -7,7 +7,7 @@
 
 namespace daf {
 
-inline constexpr int64_t kMc = 192, kKc = 256, kNc = 384;
+inline constexpr int64_t kMc = 192, kKc = 320, kNc = 384;
 inline constexpr int64_t kCFloats = 1 << 16;
 inline constexpr int64_t kMaxPanelFloats = (kMc + kNc) * kKc + 32;  // of one thread
 

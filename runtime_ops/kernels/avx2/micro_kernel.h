@@ -13,19 +13,24 @@ struct MicroKernel {
   // of columns. a is [depth][kMr], b is [depth][kNr].
   template <int kRows, int kVecs>
   static inline __attribute__((always_inline)) void run(int64_t depth, const float* a,
-                                                        const float* b,
-                                                        Vec (&sum)[kRows][kVecs]) {
-    for (auto& row : sum) {
-      for (Vec& v : row) v = Vec{};
-    }
+                                                        const float* b, Vec (&sum)[kRows][kVecs]) {
+    Vec total[kRows][kVecs] = {};  // not `sum` itself: an array that is passed on stays in memory
 #pragma GCC unroll 4
     for (int64_t p = 0; p < depth; ++p, a += kMr, b += kNr) {
       Vec row[kVecs];
+#pragma GCC unroll 8
       for (int j = 0; j < kVecs; ++j) row[j] = load(b + j * kWidth);
+#pragma GCC unroll 8
       for (int i = 0; i < kRows; ++i) {
         const Vec factor = _mm256_broadcast_ss(a + i);
-        for (int j = 0; j < kVecs; ++j) sum[i][j] = fma(factor, row[j], sum[i][j]);
+#pragma GCC unroll 8
+        for (int j = 0; j < kVecs; ++j) total[i][j] = fma(factor, row[j], total[i][j]);
       }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+      for (int j = 0; j < kVecs; ++j) sum[i][j] = total[i][j];
     }
   }
 };

@@ -20,6 +20,11 @@ inline Vec load_masked(const float* p, IntVec mask) {
   return _mm256_maskload_ps(p, reinterpret_cast<__m256i>(mask));
 }
 
+// Lanes whose mask is 0 are not written.
+inline void store_masked(float* p, Vec v, IntVec mask) {
+  _mm256_maskstore_ps(p, reinterpret_cast<__m256i>(mask), v);
+}
+
 // p[0], p[2] ... p[14]; nothing beyond is read.
 inline Vec load_even(const float* p) {
   const __m256 low = _mm256_loadu_ps(p), high = _mm256_loadu_ps(p + 7);

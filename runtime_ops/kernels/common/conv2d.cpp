@@ -8,7 +8,8 @@
 // that are a stride apart see the same taps, and those of different phase see different ones: one
 // product per phase. So every result is written once, and nothing is added up in memory.
 //
-// Depthwise convolution has too few channels per group for a matrix product and goes to depthwise.h.
+// Depthwise convolution has too few channels per group for a matrix product and goes to
+// depthwise.h.
 #include <algorithm>
 #include <numeric>
 
@@ -97,6 +98,19 @@ struct BackwardFilters {
   }
 };
 
+// A few channels of all panels at a time: in memory the panels of a channel follow each other.
+template <int kSize>
+void pack_block(const BackwardFilters& filters, int64_t first, int64_t count, int64_t p0,
+                int64_t depth, float* block) {
+  constexpr int64_t kStep = 32;
+  for (int64_t p = 0; p < depth; p += kStep) {
+    for (int64_t i = 0; i < count; i += kSize) {
+      filters.pack<kSize>(first + i, std::min<int64_t>(kSize, count - i), p0 + p,
+                          std::min(kStep, depth - p), block + i * depth + p * kSize);
+    }
+  }
+}
+
 // Calls body(h phase, w phase) for those that have places in x.
 template <class Body>
 void for_each_phase(const Conv2d& s, Body body) {
@@ -114,7 +128,7 @@ void conv2d(const Conv2d& s, const float* x, const float* weight, const float* b
             Scratch& scratch) {
   if (is_depthwise(s)) return depthwise_conv2d(s, x, weight, bias, y, scratch);
   const Sizes size(s);
-  const Windows windows = forward_windows(s);
+  const Windows windows = forward_windows(s).flat();
   const GemmPanels panels = take_panels(size.channels_out, size.pixels, size.taps, scratch);
   for (int64_t group = 0; group < s.groups; ++group) {
     const int64_t channel = group * size.channels_out;
@@ -153,7 +167,10 @@ void conv2d_input_grad(const Conv2d& s, const float* grad_y, const float* weight
   }
   const Sizes size(s);
   const auto n_places = [&](const Windows& windows) { return s.n * windows.n_pixels(); };
-  const auto depth_of = [&](const Windows& windows) { return size.channels_out * windows.n_taps(); };
+  const auto depth_of = [&](const Windows& windows) {
+    return size.channels_out * windows.n_taps();
+  };
+  const bool has_stride = s.stride_h != 1 || s.stride_w != 1;
   GemmPanels panels;
   for_each_phase(s, [&](const Phase& h, const Phase& w) {
     const Windows windows = {h.axis, w.axis};
@@ -164,17 +181,18 @@ void conv2d_input_grad(const Conv2d& s, const float* grad_y, const float* weight
     const Windows windows = {h.axis, w.axis};
     const int64_t places = n_places(windows), depth = depth_of(windows);
     for (int64_t group = 0; group < s.groups; ++group) {
-      const BackwardFilters filters{weight + group * size.channels_out * size.taps,
-                                    size.channels_in, s.kh, s.kw, h, w};
-      const Im2colPacker columns{windows, output_group(s, grad_y, group)};
+      const BackwardFilters filters{
+          weight + group * size.channels_out * size.taps, size.channels_in, s.kh, s.kw, h, w};
+      const Windows flat = has_stride ? windows : windows.flat();
+      const Im2colPacker columns{flat, output_group(s, grad_y, group)};
       const Planes<float> to = input_group(s, grad_x, group);
       const float* shift = bias != nullptr ? bias + group * size.channels_in : nullptr;
-      if (s.stride_h == 1 && s.stride_w == 1) {
+      if (!has_stride) {
         blocked_gemm(size.channels_in, places, depth, filters, columns, PlacesWriter{to, shift},
                      panels);
       } else {
-        const StridedWriter write{windows,    to,         s.w,  h.first, w.first,
-                                  s.stride_h, s.stride_w, shift};
+        const StridedWriter write{windows, to,         s.w,        h.first,
+                                  w.first, s.stride_h, s.stride_w, shift};
         blocked_gemm(size.channels_in, places, depth, filters, columns, write, panels);
       }
     }

@@ -9,10 +9,11 @@
 //           with panel[depth][kSize]. It may write kWidth floats beyond the panel.
 //   writer  says where a panel of columns goes:
 //             template <int kNr> auto panel(int64_t j, int64_t columns) const
-//           gives an object with `Direct direct` (where whole tiles can be stored from registers) and
+//           gives an object with `Direct direct` (where whole tiles can be stored from registers)
+//           and
 //             void operator()(int64_t i, int64_t rows, const float* tile, bool first)
-//           for the other tiles[kMr][kNr], of which rows x columns are real; `first` is false when the
-//           tile is a further part of the sum over k.
+//           for the other tiles[kMr][kNr], of which rows x columns are real; `first` is false when
+//           the tile is a further part of the sum over k.
 //
 // Sums over k run upwards within a block of depth and block after block: the order, and so every
 // bit of the result, depends on nothing but k. So C may be split among threads in any way.
@@ -56,8 +57,7 @@ struct Grid {
     const int64_t wanted = std::min<int64_t>(n_threads() == 1 ? 1 : 4 * n_threads(),
                                              std::max<int64_t>(1, m * n * k / kWorth));
     const int64_t across = std::clamp<int64_t>(n / (4 * kNr), 1, wanted);
-    const int64_t down =
-        std::clamp<int64_t>(m / (4 * kMr), 1, (wanted + across - 1) / across);
+    const int64_t down = std::clamp<int64_t>(m / (4 * kMr), 1, (wanted + across - 1) / across);
     column_step = std::max<int64_t>(kNr, round_up((n + across - 1) / across, kNr));
     row_step = std::max<int64_t>(kMr, round_up((m + down - 1) / down, kMr));
     n_rows = (m + row_step - 1) / row_step;
@@ -163,7 +163,8 @@ void multiply_panel(int64_t i0, int64_t mc, int64_t columns, int64_t depth, cons
                     const float* b, bool first, const Write& write) {
   constexpr int kVecs = kNr / kWidth, kHalf = (kVecs + 1) / 2;
   const Direct direct = write.direct;
-  alignas(64) float tile[kMr * kNr];
+  alignas(64) float tile[kMr * kNr + kWidth];  // a writer may read beyond it
+  for (int l = 0; l < kWidth; ++l) tile[kMr * kNr + l] = 0.0f;
   for (int64_t i = 0; i < mc; i += kMr, a += kMr * depth) {
     const int64_t rows = std::min<int64_t>(kMr, mc - i);
     if (rows == kMr && columns == kNr && direct.c != nullptr) {

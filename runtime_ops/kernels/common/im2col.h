@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "runtime_ops/kernels/common/gemm_driver.h"
 #include "runtime_ops/kernels/common/matrix_packer.h"
@@ -25,7 +26,7 @@ struct Planes {
 // Where windows read a plane of height x width, along each axis: tap t of window i reads
 // base + i * stride + t * step.
 struct Axis {
-  int64_t size;    // of the plane
+  int64_t size;  // of the plane
   int64_t n_windows;
   int64_t stride, base;
   int64_t n_taps, step;
@@ -38,22 +39,30 @@ struct Windows {
 
   int64_t n_taps() const { return h.n_taps * w.n_taps; }
   int64_t n_pixels() const { return h.n_windows * w.n_windows; }  // of an image
-  // The columns are then the planes themselves.
+  // Every window is one place of the plane, and every place a window.
   bool is_plain() const {
     const auto plain = [](const Axis& a) {
       return a.n_taps == 1 && a.stride == 1 && a.base == 0 && a.n_windows == a.size;
     };
     return plain(h) && plain(w);
   }
+  // The same, with the rows of a plane as one where that is possible: runs are longer.
+  Windows flat() const {
+    if (!is_plain()) return *this;
+    const int64_t n = n_pixels();
+    return {{1, 1, 1, 0, 1, 0}, {n, n, 1, 0, 1, 0}};
+  }
 };
 
 struct Pixel {
   int64_t image, i, j;
 
-  Pixel(const Windows& s, int64_t index)
-      : image(index / s.n_pixels()),
-        i(index / s.w.n_windows % s.h.n_windows),
-        j(index % s.w.n_windows) {}
+  Pixel(const Windows& s, int64_t index) {
+    const int64_t row = index / s.w.n_windows;
+    j = index - row * s.w.n_windows;
+    image = row / s.h.n_windows;
+    i = row - image * s.h.n_windows;
+  }
 
   void advance(const Windows& s, int64_t n = 1) {  // n: up to the end of the row
     if ((j += n) < s.w.n_windows) return;
@@ -94,83 +103,141 @@ struct Im2colPacker {
 
   template <int kSize>
   void pack(int64_t first, int64_t count, int64_t p0, int64_t depth, float* panel) const {
-    for (int64_t lane0 = 0; lane0 < kSize; lane0 += kWidth) {
-      pack_lanes<kSize>(first + lane0, std::clamp<int64_t>(count - lane0, 0, kWidth), p0, depth,
-                        panel + lane0);
+    Group group[kSize / kWidth];
+    for (int g = 0; g < kSize / kWidth; ++g) {
+      group[g] = Group(s, x, first + g * kWidth, std::min<int64_t>(count - g * kWidth, kWidth));
     }
-  }
+    const Segment& start = group[0].segment[0];
+    const bool is_row =
+        count == kSize && s.w.stride == 1 && start.window_j + kSize <= s.w.n_windows;
 
- private:
-  // kWidth columns of the panel.
-  template <int kSize>
-  void pack_lanes(int64_t first, int64_t count, int64_t p0, int64_t depth, float* panel) const {
-    const Pixel pixel(s, first);
-    const bool is_row = pixel.j + count <= s.w.n_windows;
     // The taps of all channels at one (r, c) read the same places of their planes: find the places
     // once, then walk the channels.
     const int64_t n_taps = s.n_taps();
+    int64_t tap = n_taps > 0 ? p0 % n_taps : 0, channel = n_taps > 0 ? p0 / n_taps : 0;
+    int64_t r = s.w.n_taps > 0 ? tap / s.w.n_taps : 0, c = tap - r * s.w.n_taps;
     for (int64_t t = 0; t < std::min(n_taps, depth); ++t) {
-      const int64_t tap = (p0 + t) % n_taps, channel = (p0 + t) / n_taps;
-      const int64_t r = tap / s.w.n_taps, c = tap % s.w.n_taps;
-      const float* plane = x.base + channel * x.spatial;
-      float* out = panel + t * kSize;
+      const float* const plane = x.base + channel * x.spatial;
       float* const end = panel + depth * kSize;
-      const auto walk = [&](auto read) {
-        for (; out < end; out += n_taps * kSize, plane += x.spatial) store(out, read(plane));
-      };
-      if (is_row && count > 0) {
-        pack_row(pixel, count, r, c, walk);
+      const int64_t h = s.h.at(start.window_i, r), w = s.w.at(start.window_j, c);
+      if (is_row && is_inside(h, s.h.size) && w >= 0 && w + kSize <= s.w.size) {
+        const float* from = plane + start.image + h * s.w.size + w;
+        for (float* out = panel + t * kSize; out < end; out += n_taps * kSize, from += x.spatial) {
+          std::memcpy(out, from, kSize * sizeof(float));
+        }
       } else {
-        pack_scattered(pixel, count, r, c, walk);
+        for (int g = 0; g < kSize / kWidth; ++g) {
+          pack_group(group[g], r, c, plane, n_taps * kSize, panel + t * kSize + g * kWidth, end);
+        }
+      }
+      if (++c == s.w.n_taps) {
+        c = 0;
+        if (++r == s.h.n_taps) r = 0, ++channel;
       }
     }
   }
 
-  // Columns of one row of windows.
-  template <class Walk>
-  void pack_row(const Pixel& pixel, int64_t count, int64_t r, int64_t c, Walk walk) const {
-    const int64_t h = s.h.at(pixel.i, r), w = s.w.at(pixel.j, c), width = s.w.size;
-    if (!is_inside(h, s.h.size)) return walk([](const float*) { return Vec{}; });
-    const int64_t row = pixel.image * x.image_stride + h * width, stride = s.w.stride;
-    const bool is_whole = count == kWidth && w >= 0;
-    if (stride == 1 && is_whole && w + kWidth <= width) {
-      return walk([=](const float* plane) { return load(plane + row + w); });
+ private:
+  // Windows of one row.
+  struct Segment {
+    int first, last;  // lanes
+    int64_t image;    // offset of it
+    int64_t window_i, window_j;
+  };
+
+  // kWidth columns of a panel.
+  struct Group {
+    int n_segments;
+    Segment segment[kWidth];
+
+    Group() {}
+    Group(const Windows& s, const Planes<const float>& x, int64_t first, int64_t count)
+        : n_segments(0) {
+      Pixel pixel(s, first);
+      for (int64_t lane = 0; lane < count;) {
+        const int64_t run = std::min(count - lane, s.w.n_windows - pixel.j);
+        segment[n_segments++] = {static_cast<int>(lane), static_cast<int>(lane + run),
+                                 pixel.image * x.image_stride, pixel.i, pixel.j};
+        pixel.advance(s, run);
+        lane += run;
+      }
     }
-    if (stride == 1) {
-      const IntVec lane = lane_numbers(), place = lane + static_cast<int32_t>(w);
-      const IntVec mask = (place >= 0) & (place < static_cast<int32_t>(width)) &
-                          (lane < static_cast<int32_t>(count));
-      return walk([=](const float* plane) { return load_masked(plane + row + w, mask); });
+  };
+
+  void pack_group(const Group& group, int64_t r, int64_t c, const float* plane, int64_t out_step,
+                  float* out, const float* end) const {
+    if (s.w.stride == 1) {
+      pack_runs(group, r, c, plane, out_step, out, end);
+    } else {
+      pack_lanes(group, r, c, plane, out_step, out, end);
     }
-    if (stride == 2 && is_whole && w + 2 * kWidth - 1 <= width) {
-      return walk([=](const float* plane) { return load_even(plane + row + w); });
-    }
-    walk([=](const float* plane) { return load_window(plane + row, width, w, stride, count); });
   }
 
-  // Columns of several rows or images.
-  template <class Walk>
-  void pack_scattered(Pixel pixel, int64_t count, int64_t r, int64_t c, Walk walk) const {
+  // A segment is then a run of memory, of which padding is masked out.
+  void pack_runs(const Group& group, int64_t r, int64_t c, const float* plane, int64_t out_step,
+                 float* out, const float* end) const {
     int64_t offset[kWidth];
-    int n_real = 0, lanes[kWidth];  // those that are not padding
-    for (int l = 0; l < count; ++l, pixel.advance(s)) {
-      const int64_t h = s.h.at(pixel.i, r), w = s.w.at(pixel.j, c);
-      if (!is_inside(h, s.h.size) || !is_inside(w, s.w.size)) continue;
-      offset[n_real] = pixel.image * x.image_stride + h * s.w.size + w;
-      lanes[n_real++] = l;
+    IntVec mask[kWidth];
+    int n_runs = 0;
+    bool is_whole = false;
+    const int32_t width = static_cast<int32_t>(s.w.size);
+    for (int k = 0; k < group.n_segments; ++k) {
+      const Segment& segment = group.segment[k];
+      const int64_t h = s.h.at(segment.window_i, r);
+      if (!is_inside(h, s.h.size)) continue;
+      const int64_t w = s.w.at(segment.window_j, c) - segment.first;  // of lane 0
+      const IntVec lane = lane_numbers(), place = lane + static_cast<int32_t>(w);
+      offset[n_runs] = segment.image + h * width + w;
+      mask[n_runs++] =
+          (place >= 0) & (place < width) & (lane >= segment.first) & (lane < segment.last);
+      is_whole = segment.last - segment.first == kWidth && w >= 0 && w + kWidth <= width;
     }
-    if (n_real == kWidth) {
-      return walk([=, &offset](const float* plane) {
-        Vec v;
-        for (int l = 0; l < kWidth; ++l) v[l] = plane[offset[l]];
+    const auto walk = [&](auto read) {
+      for (; out < end; out += out_step, plane += x.spatial) store(out, read());
+    };
+    const auto masked = [&](int k) { return load_masked(plane + offset[k], mask[k]); };
+    if (n_runs == 0) {
+      walk([] { return Vec{}; });
+    } else if (is_whole) {
+      walk([&] { return load(plane + offset[0]); });
+    } else if (n_runs == 1) {
+      walk([&] { return masked(0); });
+    } else if (n_runs == 2) {
+      walk([&] { return masked(0) + masked(1); });
+    } else {
+      walk([&] {
+        Vec v = masked(0);
+        for (int k = 1; k < n_runs; ++k) v += masked(k);
         return v;
       });
     }
-    walk([=, &offset, &lanes](const float* plane) {
-      alignas(sizeof(Vec)) float v[kWidth] = {};
-      for (int l = 0; l < n_real; ++l) v[lanes[l]] = plane[offset[l]];
-      return load(v);
-    });
+  }
+
+  void pack_lanes(const Group& group, int64_t r, int64_t c, const float* plane, int64_t out_step,
+                  float* out, const float* end) const {
+    int64_t offset[kWidth];
+    int n_real = 0, lanes[kWidth];  // those that are not padding
+    for (int k = 0; k < group.n_segments; ++k) {
+      const Segment& segment = group.segment[k];
+      const int64_t h = s.h.at(segment.window_i, r);
+      if (!is_inside(h, s.h.size)) continue;
+      for (int lane = segment.first; lane < segment.last; ++lane) {
+        const int64_t w = s.w.at(segment.window_j + lane - segment.first, c);
+        if (!is_inside(w, s.w.size)) continue;
+        offset[n_real] = segment.image + h * s.w.size + w;
+        lanes[n_real++] = lane;
+      }
+    }
+    if (n_real == kWidth && group.n_segments == 1 && s.w.stride == 2) {
+      for (; out < end; out += out_step, plane += x.spatial) {
+        store(out, load_even(plane + offset[0]));
+      }
+      return;
+    }
+    for (; out < end; out += out_step, plane += x.spatial) {
+      if (n_real < kWidth) store(out, Vec{});
+      for (int k = 0; k < n_real; ++k) out[lanes[k]] = plane[offset[k]];
+    }
   }
 };
 
@@ -232,6 +299,15 @@ struct ChannelsPacker {
   }
 };
 
+// A part of a row of a tile; it may be read up to a vector beyond.
+inline void write_run(int64_t n, const float* tile, bool first, float shift, float* out) {
+  for (int64_t i = 0; i < n; i += kWidth) {
+    const int64_t count = std::min<int64_t>(kWidth, n - i);
+    const Vec v = load(tile + i);
+    store_part(out + i, first ? v + shift : v + load_part(out + i, count), count);
+  }
+}
+
 // C[channel, pixel] into a tensor where pixels are places; `bias` has an entry per channel, or is
 // null.
 struct PlacesWriter {
@@ -252,11 +328,7 @@ struct PlacesWriter {
         int64_t place = start;
         for (int64_t done = 0; done < columns;) {  // image by image
           const int64_t run = std::min(columns - done, y.spatial - place);
-          if (first) {
-            for (int64_t c = 0; c < run; ++c) plane[place + c] = tile[done + c] + shift;
-          } else {
-            for (int64_t c = 0; c < run; ++c) plane[place + c] += tile[done + c];
-          }
+          write_run(run, tile + done, first, shift, plane + place);
           done += run;
           plane += y.image_stride;
           place = 0;

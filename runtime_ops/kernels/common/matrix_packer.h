@@ -9,8 +9,8 @@
 
 namespace daf::DAF_ISA {
 
-// panel[p][i] = rows[i][p] for kSize rows: each lies in a run, and squares of them are transposed in
-// registers. `load_row(i, p)` gives kWidth elements of a row. Writes up to kWidth floats beyond
+// panel[p][i] = rows[i][p] for kSize rows: each lies in a run, and squares of them are transposed
+// in registers. `load_row(i, p)` gives kWidth elements of a row. Writes up to kWidth floats beyond
 // `depth` rows of the panel, unless kSize is whole vectors.
 template <int kSize, class LoadRow>
 void pack_transposed(int64_t depth, LoadRow load_row, float* panel) {
@@ -75,12 +75,15 @@ struct MatrixWriter {
     void operator()(int64_t i, int64_t rows, const float* tile, bool first) const {
       for (int64_t r = 0; r < rows; ++r, tile += kNr) {
         float* out = direct.c + (i + r) * direct.ld;
-        if (!first) {
-          for (int64_t s = 0; s < columns; ++s) out[s] += tile[s];
-        } else if (direct.column_bias != nullptr) {
-          for (int64_t s = 0; s < columns; ++s) out[s] = tile[s] + direct.column_bias[s];
-        } else {
-          for (int64_t s = 0; s < columns; ++s) out[s] = tile[s];
+        for (int64_t s = 0; s < columns; s += kWidth) {
+          const int64_t count = std::min<int64_t>(kWidth, columns - s);
+          Vec v = load(tile + s);
+          if (!first) {
+            v += load_part(out + s, count);
+          } else if (direct.column_bias != nullptr) {
+            v += load_part(direct.column_bias + s, count);
+          }
+          store_part(out + s, v, count);
         }
       }
     }

@@ -16,28 +16,22 @@ inline Vec load(const float* p) {
 
 inline void store(float* p, Vec v) { std::memcpy(p, &v, sizeof(v)); }
 
-// The first n lanes; the others are 0 and not read.
-inline Vec load_part(const float* p, int64_t n) {
-  Vec v = {};
-  for (int i = 0; i < kWidth; ++i) {
-    if (i < n) v[i] = p[i];
-  }
-  return v;
-}
-
-inline void store_part(float* p, Vec v, int64_t n) {
-  for (int i = 0; i < kWidth; ++i) {
-    if (i < n) p[i] = v[i];
-  }
-}
-
-inline Vec splat(float value) { return value - Vec{}; }  // not +: -0.0 stays what it is
-
 inline IntVec lane_numbers() {
   IntVec v;
   for (int i = 0; i < kWidth; ++i) v[i] = i;
   return v;
 }
+
+// The first n lanes; the others are 0 and not read.
+inline Vec load_part(const float* p, int64_t n) {
+  return load_masked(p, lane_numbers() < static_cast<int32_t>(n));
+}
+
+inline void store_part(float* p, Vec v, int64_t n) {
+  store_masked(p, v, lane_numbers() < static_cast<int32_t>(n));
+}
+
+inline Vec splat(float value) { return value - Vec{}; }  // not +: -0.0 stays what it is
 
 inline IntVec bits_of(Vec v) { return (IntVec)v; }
 inline Vec from_bits(IntVec v) { return (Vec)v; }

@@ -26,6 +26,13 @@ inline Vec load_masked(const float* p, IntVec mask) {
   return v;
 }
 
+// Lanes whose mask is 0 are not written.
+inline void store_masked(float* p, Vec v, IntVec mask) {
+  for (int i = 0; i < kWidth; ++i) {
+    if (mask[i] != 0) p[i] = v[i];
+  }
+}
+
 // p[0], p[2], p[4], p[6]; nothing beyond is read.
 inline Vec load_even(const float* p) {
   const float32x4_t low = vld1q_f32(p), high = vld1q_f32(p + 3);

@@ -11,14 +11,20 @@ struct MicroKernel {
   // sum[i][j] = sum over p < depth of a[p][i] * b[p][j], for the first kRows rows and kVecs vectors
   // of columns. a is [depth][kMr], b is [depth][kNr].
   template <int kRows, int kVecs>
-  static void run(int64_t depth, const float* a, const float* b, Vec (&sum)[kRows][kVecs]) {
-    for (auto& row : sum) {
-      for (Vec& v : row) v = Vec{};
-    }
+  static inline __attribute__((always_inline)) void run(int64_t depth, const float* a,
+                                                        const float* b, Vec (&sum)[kRows][kVecs]) {
+    Vec total[kRows][kVecs] = {};  // not `sum` itself: an array that is passed on stays in memory
     for (int64_t p = 0; p < depth; ++p, a += kMr, b += kNr) {
+#pragma GCC unroll 4
       for (int i = 0; i < kRows; ++i) {
-        for (int j = 0; j < kVecs; ++j) sum[i][j] += a[i] * load(b + j * kWidth);
+#pragma GCC unroll 4
+        for (int j = 0; j < kVecs; ++j) total[i][j] += a[i] * load(b + j * kWidth);
       }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+      for (int j = 0; j < kVecs; ++j) sum[i][j] = total[i][j];
     }
   }
 };
