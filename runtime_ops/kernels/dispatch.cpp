@@ -34,20 +34,26 @@ struct Table {
 // Best first. What is not compiled for this target is not in the list.
 const Table kTables[] = {
 #if defined(DAF_HAS_avx2)
-    {"avx2", [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); },
+    {
+        "avx2",
+        [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); },
 #define DAF_KERNEL(result, name, parameters, arguments) avx2::name,
 #include "runtime_ops/kernels/kernels.inc"
 #undef DAF_KERNEL
     },
 #endif
 #if defined(DAF_HAS_neon)
-    {"neon", [] { return true; },
+    {
+        "neon",
+        [] { return true; },
 #define DAF_KERNEL(result, name, parameters, arguments) neon::name,
 #include "runtime_ops/kernels/kernels.inc"
 #undef DAF_KERNEL
     },
 #endif
-    {"scalar", [] { return true; },
+    {
+        "scalar",
+        [] { return true; },
 #define DAF_KERNEL(result, name, parameters, arguments) scalar::name,
 #include "runtime_ops/kernels/kernels.inc"
 #undef DAF_KERNEL

@@ -113,9 +113,9 @@ struct StopAtExit {
 
 int checked(long n, const std::string& text) {
   if (n >= 1 && n <= kMaxThreads) return static_cast<int>(n);
-  throw std::invalid_argument("cannot run kernels on '" + text +
-                              "' threads: it is not a number from 1 to " +
-                              std::to_string(kMaxThreads) + "; set DAF_THREADS to one, or not at all");
+  throw std::invalid_argument(
+      "cannot run kernels on '" + text + "' threads: it is not a number from 1 to " +
+      std::to_string(kMaxThreads) + "; set DAF_THREADS to one, or not at all");
 }
 
 int default_threads() {

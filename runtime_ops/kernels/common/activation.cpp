@@ -37,9 +37,8 @@ Vec gelu_tanh_grad(Vec g, Vec x) {
 
 void activation(Activation kind, float a, float b, int64_t n, const float* x, float* y) {
   const auto run = [=](auto f) {
-    for_each_range(n, kCost, [=](int64_t first, int64_t last) {
-      map(last - first, x + first, y + first, f);
-    });
+    for_each_range(
+        n, kCost, [=](int64_t first, int64_t last) { map(last - first, x + first, y + first, f); });
   };
   const Vec low = splat(a), high = splat(b);
   switch (kind) {

@@ -126,9 +126,8 @@ void batch_norm_backward(const BatchNorm& shape, bool batch_statistics, const fl
     const float slope = static_cast<float>(sums[1] * invstd * invstd / count);
     for_each_plane(shape, c, [=](int64_t plane) {
       if (batch_statistics) {
-        map(shape.spatial, grad_y + plane, x + plane, grad_x + plane, [=](Vec g, Vec v) {
-          return (g - grad_mean - (v - center) * slope) * scale;
-        });
+        map(shape.spatial, grad_y + plane, x + plane, grad_x + plane,
+            [=](Vec g, Vec v) { return (g - grad_mean - (v - center) * slope) * scale; });
       } else {
         map(shape.spatial, grad_y + plane, grad_x + plane, [=](Vec g) { return g * scale; });
       }

@@ -2,17 +2,18 @@
 // row, the stride and the dilation are.
 //
 // The padded input is laid out in stride_h x stride_w phases: phase (a, b) has the places whose row
-// is a and whose column is b modulo the stride. In a phase, moving one output to the right is moving
-// one place to the right, so tap (r, c) reads one phase at a constant offset from the output. All
-// phases and the output have rows of the same `length`, longer than an output row by what the taps
-// reach; so row follows row without a seam, and what the extra columns give is dropped (or is
-// multiplied by 0).
+// is a and whose column is b modulo the stride. In a phase, moving one output to the right is
+// moving one place to the right, so tap (r, c) reads one phase at a constant offset from the
+// output. All phases and the output have rows of the same `length`, longer than an output row by
+// what the taps reach; so row follows row without a seam, and what the extra columns give is
+// dropped (or is multiplied by 0).
 #include "runtime_ops/kernels/common/depthwise.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "runtime_ops/kernels/blocks.h"
+#include "runtime_ops/kernels/common/depthwise_small.h"
 #include "runtime_ops/kernels/common/parallel.h"
 #include "runtime_ops/kernels/common/span.h"
 #include "runtime_ops/kernels/common/vec.h"
@@ -48,8 +49,7 @@ struct Layout {
   int64_t n_taps() const { return s.kh * s.kw; }
   Tap tap(int64_t index) const {
     const int64_t h = index / s.kw * s.dilation_h, w = index % s.kw * s.dilation_w;
-    return {h % s.stride_h * s.stride_w + w % s.stride_w,
-            h / s.stride_h * length + w / s.stride_w};
+    return {h % s.stride_h * s.stride_w + w % s.stride_w, h / s.stride_h * length + w / s.stride_w};
   }
   // Memory of one worker: the phases, and one plane more.
   int64_t work_size() const { return (n_phases + 1) * phase_size; }
@@ -127,18 +127,22 @@ void correlate(int64_t n, int64_t n_taps, const float* const* source, const floa
   }
 }
 
-// total[t] += sum of grad[i] * source[t][i]
+// total[t] += sum of grad[i] * source[t][i], of a few dozen terms in float and of those in double.
 template <int kTaps>
 void add_dots(int64_t n, const float* grad, const float* const* source, double* total) {
-  Vec sum[kTaps] = {};
   int64_t i = 0;
-  for (; i + kWidth <= n; i += kWidth) {
-    const Vec g = load(grad + i);
-    for (int t = 0; t < kTaps; ++t) sum[t] = fma(g, load(source[t] + i), sum[t]);
+  while (i + kWidth <= n) {
+    Vec sum[kTaps] = {};
+    for (const int64_t last = std::min(n, i + 64 * kWidth); i + kWidth <= last; i += kWidth) {
+      const Vec g = load(grad + i);
+      for (int t = 0; t < kTaps; ++t) sum[t] = fma(g, load(source[t] + i), sum[t]);
+    }
+    for (int t = 0; t < kTaps; ++t) {
+      for (int lane = 0; lane < kWidth; ++lane) total[t] += sum[t][lane];
+    }
   }
-  for (int t = 0; t < kTaps; ++t) {
-    for (int lane = 0; lane < kWidth; ++lane) total[t] += sum[t][lane];
-    for (int64_t k = i; k < n; ++k) total[t] += grad[k] * source[t][k];
+  for (; i < n; ++i) {
+    for (int t = 0; t < kTaps; ++t) total[t] += grad[i] * source[t][i];
   }
 }
 
@@ -301,6 +305,7 @@ float* take_work(const Layout& l, int64_t n_tasks, Scratch& scratch) {
 
 void depthwise_conv2d(const Conv2d& s, const float* x, const float* weight, const float* bias,
                       float* y, Scratch& scratch) {
+  if (is_small_depthwise(s)) return small_depthwise_conv2d(s, x, weight, bias, y, scratch);
   const Layout l(s);
   const int64_t multiplier = s.c_out / s.groups, n_planes = s.n * s.c_out;
   float* work = take_work(l, n_planes, scratch);
@@ -314,6 +319,9 @@ void depthwise_conv2d(const Conv2d& s, const float* x, const float* weight, cons
 
 void depthwise_conv2d_input_grad(const Conv2d& s, const float* grad_y, const float* weight,
                                  const float* bias, float* grad_x, Scratch& scratch) {
+  if (is_small_depthwise(s)) {
+    return small_depthwise_conv2d_input_grad(s, grad_y, weight, bias, grad_x, scratch);
+  }
   const Layout l(s);
   const int64_t multiplier = s.c_out / s.groups, n_planes = s.n * s.c_in;
   float* work = take_work(l, n_planes, scratch);
@@ -331,6 +339,9 @@ void depthwise_conv2d_input_grad(const Conv2d& s, const float* grad_y, const flo
 
 void depthwise_conv2d_weight_grad(const Conv2d& s, const float* grad_y, const float* x,
                                   float* grad_weight, Scratch& scratch) {
+  if (is_small_depthwise(s)) {
+    return small_depthwise_conv2d_weight_grad(s, grad_y, x, grad_weight, scratch);
+  }
   const Layout l(s);
   float* work = take_work(l, s.c_out, scratch);
   for_each_task(s.c_out, [&](int64_t channel, int worker) {

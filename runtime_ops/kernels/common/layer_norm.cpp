@@ -106,8 +106,9 @@ void layer_norm_backward(const LayerNorm& shape, const float* grad_y, const floa
       for (int64_t row = first; row < last; ++row) {
         const float *g = grad_y + row * n, *v = x + row * n;
         if (weight != nullptr) {
-          row_grad(n, [=](auto at) { return at(g) * at(weight); }, v, mean[row], rstd[row],
-                   grad_x + row * n);
+          row_grad(
+              n, [=](auto at) { return at(g) * at(weight); }, v, mean[row], rstd[row],
+              grad_x + row * n);
         } else {
           row_grad(n, [=](auto at) { return at(g); }, v, mean[row], rstd[row], grad_x + row * n);
         }

@@ -34,8 +34,8 @@ inline ExpParts exp_parts(Vec x) {
   const Vec shifted = fma(x, splat(kLog2E), splat(kRound));
   const Vec n = shifted - kRound;
   const Vec r = fma(n, splat(-kLn2Low), fma(n, splat(-kLn2High), x));
-  const Vec p = polynomial(r, {1.97902438e-4f, 1.39447593e-3f, 8.33349768e-3f, 4.16662954e-2f,
-                               1.66666657e-1f, 0.5f});
+  const Vec p = polynomial(
+      r, {1.97902438e-4f, 1.39447593e-3f, 8.33349768e-3f, 4.16662954e-2f, 1.66666657e-1f, 0.5f});
   const IntVec exponent = bits_of(shifted) - bits_of(splat(kRound));
   const IntVec half = exponent >> 1;
   return {fma(p * r, r, r),

@@ -14,7 +14,8 @@ template <class Update>
 void for_each_vector(int64_t count, Update update) {
   for_each_range(count, kCost, [=](int64_t first, int64_t last) {
     int64_t i = first;
-    for (; i + kWidth <= last; i += kWidth) update(i, [](const float* p) { return load(p); }, store);
+    for (; i + kWidth <= last; i += kWidth)
+      update(i, [](const float* p) { return load(p); }, store);
     if (i == last) return;
     const int64_t n = last - i;
     update(
@@ -56,8 +57,8 @@ void adamw(const AdamW& options, int64_t n, const float* grad, float* weight, fl
   for_each_vector(n, [=](int64_t i, auto read, auto write) {
     const Vec g = read(grad + i), old = read(exp_avg + i), difference = g - old;
     // torch.lerp: from the nearer end.
-    const Vec average = grad_share1 < 0.5f ? old + grad_share1 * difference
-                                           : g - difference * (1.0f - grad_share1);
+    const Vec average =
+        grad_share1 < 0.5f ? old + grad_share1 * difference : g - difference * (1.0f - grad_share1);
     const Vec square = read(exp_avg_sq + i) * beta2 + grad_share2 * g * g;
     const Vec denominator = sqrt(square) / correction2_sqrt + eps;
     write(exp_avg + i, average);

@@ -23,9 +23,8 @@ template <class Body>
 void for_each_range(int64_t n, int64_t cost, Body body) {
   constexpr int64_t kWorth = 32768;
   const int64_t step = std::max<int64_t>(1, kWorth / std::max<int64_t>(cost, 1));
-  for_each_task((n + step - 1) / step, [&](int64_t task, int) {
-    body(task * step, std::min(n, (task + 1) * step));
-  });
+  for_each_task((n + step - 1) / step,
+                [&](int64_t task, int) { body(task * step, std::min(n, (task + 1) * step)); });
 }
 
 }  // namespace daf::DAF_ISA

@@ -166,17 +166,21 @@ void avg_pool2d_backward(const Pool2d& s, bool count_include_pad, int64_t diviso
 
 void adaptive_avg_pool2d(int64_t planes, int64_t h, int64_t w, int64_t out_h, int64_t out_w,
                          const float* x, float* y) {
-  for_each_output(planes, out_h, out_w, h * w / (out_h * out_w), [&](int64_t plane, int64_t oh, int64_t ow, int64_t o) {
-    y[o] = average(x + plane * h * w, w, adaptive_window(h, w, out_h, out_w, oh, ow));
-  });
+  for_each_output(planes, out_h, out_w, h * w / (out_h * out_w),
+                  [&](int64_t plane, int64_t oh, int64_t ow, int64_t o) {
+                    y[o] =
+                        average(x + plane * h * w, w, adaptive_window(h, w, out_h, out_w, oh, ow));
+                  });
 }
 
 void adaptive_avg_pool2d_backward(int64_t planes, int64_t h, int64_t w, int64_t out_h,
                                   int64_t out_w, const float* grad_y, float* grad_x) {
   std::fill(grad_x, grad_x + planes * h * w, 0.0f);
-  for_each_output(planes, out_h, out_w, h * w / (out_h * out_w), [&](int64_t plane, int64_t oh, int64_t ow, int64_t o) {
-    spread(grad_y[o], grad_x + plane * h * w, w, adaptive_window(h, w, out_h, out_w, oh, ow));
-  });
+  for_each_output(planes, out_h, out_w, h * w / (out_h * out_w),
+                  [&](int64_t plane, int64_t oh, int64_t ow, int64_t o) {
+                    spread(grad_y[o], grad_x + plane * h * w, w,
+                           adaptive_window(h, w, out_h, out_w, oh, ow));
+                  });
 }
 
 }  // namespace daf::DAF_ISA

@@ -69,7 +69,8 @@ void row_grad(int64_t n, bool log, const float* grad_y, const float* y, float* g
     const float total = static_cast<float>(sum(n, grad_y));
     map(n, grad_y, y, grad_x, [=](Vec g, Vec v) { return g - math::exp(v) * total; });
   } else {
-    const float total = static_cast<float>(sum_terms(n, [=](auto at) { return at(grad_y) * at(y); }));
+    const float total =
+        static_cast<float>(sum_terms(n, [=](auto at) { return at(grad_y) * at(y); }));
     map(n, grad_y, y, grad_x, [=](Vec g, Vec v) { return v * (g - total); });
   }
 }
@@ -138,7 +139,8 @@ void strip_grad(const Softmax& shape, int64_t width, const float* grad_y, const 
 template <class Body>
 void for_each_strip(const Softmax& shape, Body body) {
   constexpr int64_t kCost = 8;  // of an element, in additions
-  const int64_t width = std::min(kStrip, shape.inner), n_strips = (shape.inner + kStrip - 1) / kStrip;
+  const int64_t width = std::min(kStrip, shape.inner),
+                n_strips = (shape.inner + kStrip - 1) / kStrip;
   for_each_range(shape.outer * n_strips, kCost * shape.n * width, [&](int64_t from, int64_t to) {
     for (int64_t strip = from; strip < to; ++strip) {
       const int64_t first = strip % n_strips * kStrip;

@@ -1,5 +1,5 @@
-#include "tests/cpp/kernels/reference.h"
 #include "runtime_ops/kernels/blocks.h"
+#include "tests/cpp/kernels/reference.h"
 
 namespace daf::testing {
 namespace {
@@ -150,6 +150,32 @@ TEST(Conv2d, Depthwise) {
   }
   check(make_shape(2, 3, 9, 20, 6, {3, 1, 2, 2}, {3, 2, 1, 3}, 3));  // two filters per channel
   check(make_shape(1, 3, 2, 2, 3, {3, 1, 5, 1}, {3, 1, 5, 1}, 3));   // mostly padding
+}
+
+// Enough images to fill vectors with them, and one more; and maps too large for that, in one band
+// of rows and in several.
+TEST(Conv2d, DepthwiseOfManyImagesAndOfLargeMaps) {
+  for (const Window v : {Window{3, 1, 1, 1}, Window{3, 2, 1, 1}, Window{2, 3, 0, 1}}) {
+    check(make_shape(9, 3, 6, 6, 3, v, v, 3));
+    check(make_shape(9, 2, 3, 5, 4, v, v, 2));
+    check(make_shape(2, 3, 30, 27, 3, v, v, 3));
+    check(make_shape(1, 2, 150, 170, 4, v, v, 2));
+  }
+}
+
+// An infinity reaches the taps that see it, and no other.
+TEST(Conv2d, DepthwiseWeightGradientAtInfinity) {
+  for (const int64_t w : {5, 40}) {
+    const Conv2d s = make_shape(1, 2, 20, w, 2, kThree, kThree, 2);
+    Tensors t(s);
+    t.x[0] = kInf;  // the first row and column: not seen by the last row and column of taps
+    VectorScratch scratch;
+    Floats weight = unset_floats(static_cast<int64_t>(t.weight.size()));
+    conv2d_weight_grad(s, t.y.data(), t.x.data(), weight.data(), scratch);
+    for (int tap = 0; tap < 18; ++tap) {
+      EXPECT_EQ(std::isfinite(weight[tap]), tap >= 9 || tap / 3 == 2 || tap % 3 == 2) << tap;
+    }
+  }
 }
 
 // The input may be larger than what the windows reach: a transposed convolution's output_padding,

@@ -1,5 +1,5 @@
-#include "tests/cpp/kernels/reference.h"
 #include "runtime_ops/kernels/philox.h"
+#include "tests/cpp/kernels/reference.h"
 
 namespace daf::testing {
 namespace {

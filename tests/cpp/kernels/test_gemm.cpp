@@ -1,8 +1,8 @@
 #include <string>
 #include <tuple>
 
-#include "tests/cpp/kernels/reference.h"
 #include "runtime_ops/kernels/blocks.h"
+#include "tests/cpp/kernels/reference.h"
 
 namespace daf::testing {
 namespace {
