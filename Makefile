@@ -1,5 +1,6 @@
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 CPP_FILES = $(shell find runtime_ops python tests -name '*.cpp' -o -name '*.h')
+HAS_ARM64 = command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64-static >/dev/null
 HAS_GTEST = echo '\#include <gtest/gtest.h>' | g++ -E -x c++ - >/dev/null 2>&1
 
 .PHONY: help setup build demo test test-full test-cpp test-python bench lint format clean
@@ -20,7 +21,9 @@ test: lint test-cpp test-python  ## everything that must pass: lint, C++ tests (
 
 test-cpp: setup
 	@mkdir -p build; if $(HAS_GTEST); then \
-	  for preset in dev asan; do \
+	  arm64=; if $(HAS_ARM64); then arm64=arm64; else \
+	    echo "SKIP arm64 tests: no cross compiler or emulator (Debian: apt-get install g++-aarch64-linux-gnu qemu-user-static)"; fi; \
+	  for preset in dev asan tsan $$arm64; do \
 	    cmake --preset $$preset >build/$$preset.log || { cat build/$$preset.log; exit 1; }; \
 	    cmake --build --preset $$preset --target daf_tests && ctest --preset $$preset || exit 1; \
 	  done; \

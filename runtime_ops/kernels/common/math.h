@@ -19,38 +19,47 @@ Vec polynomial(Vec x, const float (&c)[n]) {
   return p;
 }
 
-// exp(x) = 2^n (1 + tail) with |tail| <= sqrt(2) - 1; 2^n in two factors, because n = -150 (a
-// subnormal result) and n = 128 have no float of their own.
+// exp(x) = 2^exponent (1 + tail), with x between `low` and `high`; NaN has a tail of NaN.
 struct ExpParts {
-  Vec tail, power[2];
+  Vec tail;  // |tail| <= sqrt(2) - 1
+  IntVec exponent;
 };
 
-inline ExpParts exp_parts(Vec x) {
+inline ExpParts exp_parts(Vec x, float low, float high) {
   constexpr float kLog2E = 1.44269504f;
   constexpr float kLn2High = 0.693145752f, kLn2Low = 1.42860677e-6f;  // n * kLn2High is exact
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves n in the low bits
-  x = x < -104.0f ? splat(-104.0f) : x;  // beyond these the result is 0 or inf; NaN passes
-  x = x > 89.0f ? splat(89.0f) : x;
+  x = x < low ? splat(low) : x;          // not true of NaN
+  x = x > high ? splat(high) : x;
   const Vec shifted = fma(x, splat(kLog2E), splat(kRound));
   const Vec n = shifted - kRound;
   const Vec r = fma(n, splat(-kLn2Low), fma(n, splat(-kLn2High), x));
   const Vec p = polynomial(
       r, {1.97902438e-4f, 1.39447593e-3f, 8.33349768e-3f, 4.16662954e-2f, 1.66666657e-1f, 0.5f});
-  const IntVec exponent = bits_of(shifted) - bits_of(splat(kRound));
-  const IntVec half = exponent >> 1;
-  return {fma(p * r, r, r),
-          {from_bits((half + 127) << 23), from_bits((exponent - half + 127) << 23)}};
+  return {fma(p * r, r, r), bits_of(shifted) - bits_of(splat(kRound))};
 }
 
+// 2^n, for n that gives a normal number.
+inline Vec power_of_two(IntVec n) { return from_bits((n + 127) << 23); }
+
+// 2^exponent in two factors, because n = -150 (a subnormal result) and n = 128 have no float of
+// their own.
 inline Vec exp(Vec x) {
-  const ExpParts parts = exp_parts(x);
-  return (parts.tail + 1.0f) * parts.power[0] * parts.power[1];
+  const ExpParts parts = exp_parts(x, -104.0f, 89.0f);
+  const IntVec half = parts.exponent >> 1;
+  return (parts.tail + 1.0f) * power_of_two(half) * power_of_two(parts.exponent - half);
+}
+
+// Where it does not matter that results end at e^-87 and e^88.
+inline Vec bounded_exp(Vec x) {
+  const ExpParts parts = exp_parts(x, -87.0f, 88.0f);
+  return (parts.tail + 1.0f) * power_of_two(parts.exponent);
 }
 
 // For x <= 88.
 inline Vec expm1(Vec x) {
-  const ExpParts parts = exp_parts(x);
-  const Vec power = parts.power[0] * parts.power[1];
+  const ExpParts parts = exp_parts(x, -87.0f, 88.0f);
+  const Vec power = power_of_two(parts.exponent);
   return fma(parts.tail, power, power - 1.0f);
 }
 
@@ -59,7 +68,7 @@ inline Vec tanh(Vec x) {
   const Vec p = polynomial(
       s, {-5.70260873e-3f, 2.06370428e-2f, -5.37391156e-2f, 1.33314356e-1f, -3.33332807e-1f});
   const Vec small = fma(p * s, x, x);
-  const Vec large = with_sign_of(1.0f - 2.0f / (exp(2.0f * abs(x)) + 1.0f), x);
+  const Vec large = with_sign_of(1.0f - 2.0f / (bounded_exp(2.0f * abs(x)) + 1.0f), x);
   return abs(x) < 0.625f ? small : large;
 }
 
@@ -71,7 +80,7 @@ inline Vec erf(Vec x) {
   // log(erfc(t))
   const Vec q = polynomial(t, {-2.12178493e-5f, 4.35883907e-4f, -4.17795870e-3f, 2.51376126e-2f,
                                -1.08308256e-1f, -6.33321285e-1f, -1.12952769f, 1.77333568e-4f});
-  const Vec large = with_sign_of(1.0f - exp(q), x);
+  const Vec large = with_sign_of(1.0f - bounded_exp(q), x);
   return t < 0.93f ? small : large;
 }
 
