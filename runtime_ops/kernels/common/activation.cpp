@@ -36,6 +36,7 @@ Vec gelu_tanh_grad(Vec g, Vec x) {
 }  // namespace
 
 void activation(Activation kind, float a, float b, int64_t n, const float* x, float* y) {
+  // `f` is always a lambda: a pointer to a function would be called for every vector.
   const auto run = [=](auto f) {
     for_each_range(
         n, kCost, [=](int64_t first, int64_t last) { map(last - first, x + first, y + first, f); });
@@ -54,7 +55,7 @@ void activation(Activation kind, float a, float b, int64_t n, const float* x, fl
     case Activation::kElu:
       return run([=](Vec v) { return v <= 0.0f ? math::expm1(v) * low : v; });
     case Activation::kSigmoid:
-      return run(sigmoid);
+      return run([](Vec v) { return sigmoid(v); });
     case Activation::kTanh:
       return run([](Vec v) { return math::tanh(v); });
     case Activation::kSilu:
@@ -68,7 +69,7 @@ void activation(Activation kind, float a, float b, int64_t n, const float* x, fl
     case Activation::kGelu:
       return run([](Vec v) { return 0.5f * v * (1.0f + math::erf(v * kSqrtHalf)); });
     case Activation::kGeluTanh:
-      return run(gelu_tanh);
+      return run([](Vec v) { return gelu_tanh(v); });
   }
 }
 
@@ -103,9 +104,9 @@ void activation_backward(Activation kind, float a, float b, int64_t n, const flo
         return x <= -3.0f ? zero() : inner;
       });
     case Activation::kGelu:
-      return run(gelu_grad);
+      return run([](Vec g, Vec x) { return gelu_grad(g, x); });
     case Activation::kGeluTanh:
-      return run(gelu_tanh_grad);
+      return run([](Vec g, Vec x) { return gelu_tanh_grad(g, x); });
   }
 }
 
