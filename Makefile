@@ -1,9 +1,10 @@
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 CPP_FILES = $(shell find runtime_ops python tests -name '*.cpp' -o -name '*.h')
+HAS_ARM64 = command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64-static >/dev/null
 HAS_GTEST = echo '\#include <gtest/gtest.h>' | g++ -E -x c++ - >/dev/null 2>&1
 
 .NOTPARALLEL:
-.PHONY: help setup build demo test test-full test-cpp test-python bench lint format clean
+.PHONY: help setup build demo test test-full test-cpp test-cpp-full test-python bench lint format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -20,18 +21,28 @@ demo: build  ## export a small CNN, train it, and compare with PyTorch
 test: lint test-cpp test-python  ## everything that must pass: lint, C++ tests (plain and sanitized), Python tests
 
 test-cpp: setup
-	@mkdir -p build; if $(HAS_GTEST); then \
-	  for preset in dev asan; do \
-	    cmake --preset $$preset >build/$$preset.log || { cat build/$$preset.log; exit 1; }; \
-	    cmake --build --preset $$preset --target daf_tests && ctest --preset $$preset || exit 1; \
-	  done; \
-	else echo "SKIP C++ tests: GoogleTest is not installed (Debian: apt-get install libgtest-dev)"; fi
+	@$(call cpp-tests,dev asan)
+
+test-cpp-full: setup
+	@$(call cpp-tests,tsan)
+	@if $(HAS_ARM64); then $(call cpp-tests,arm64); else \
+	  echo "SKIP arm64 tests: no cross compiler or emulator (Debian: apt-get install g++-aarch64-linux-gnu qemu-user-static)"; fi
+
+# Builds and runs the C++ tests of the presets given.
+define cpp-tests
+mkdir -p build; if $(HAS_GTEST); then \
+  for preset in $(1); do \
+    cmake --preset $$preset >build/$$preset.log || { cat build/$$preset.log; exit 1; }; \
+    cmake --build --preset $$preset --target daf_tests && ctest --preset $$preset || exit 1; \
+  done; \
+else echo "SKIP C++ tests: GoogleTest is not installed (Debian: apt-get install libgtest-dev)"; fi
+endef
 
 test-python: build
 	@pytest -n 2
 
-test-full: build  ## full-size models: minutes, and several GB of memory
-	@pytest -m full
+test-full: build test-cpp-full  ## full-size models, thread sanitizer, arm64: minutes, and several GB of memory
+	@pytest -m full -s
 
 bench: build  ## time a training step against PyTorch
 	@daf bench step --json build/bench.json

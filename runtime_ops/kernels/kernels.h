@@ -8,8 +8,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace daf {
+
+// ---- how the kernels run ----------------------------------------------------------------
+
+// Every kernel exists once per instruction set. The best one this processor has is chosen at first
+// use, or the one that the environment variable DAF_ISA names; a name that is unknown or not
+// available throws std::invalid_argument, from select_isa as from the first use.
+std::vector<std::string> available_isas();  // best first
+std::string current_isa();
+void select_isa(const std::string& name);
+
+// Threads that kernels run on, the caller's included: DAF_THREADS, otherwise one per processor.
+// Anything but a number in [1, 256] throws std::invalid_argument. No result depends on it.
+int n_threads();
+void set_threads(int n);
 
 // Temporary memory for one kernel call. The host of the kernels (the session, a test) owns
 // and accounts for the bytes; a kernel takes what it needs and never frees.
@@ -24,7 +40,7 @@ class Scratch {
   }
 };
 
-// No kernel takes more scratch than this, whatever the shapes.
+// The most a kernel takes from Scratch with the threads there are now.
 size_t max_scratch_bytes();
 
 // ---- matrix products --------------------------------------------------------------------

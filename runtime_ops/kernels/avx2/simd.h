@@ -1,0 +1,54 @@
+// Vectors of AVX2 with FMA: eight floats.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace daf::avx2 {
+
+inline constexpr int kWidth = 8;
+using Vec = float __attribute__((vector_size(32)));
+using IntVec = int32_t __attribute__((vector_size(32)));
+
+inline Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+
+inline Vec sqrt(Vec v) { return _mm256_sqrt_ps(v); }
+
+// Lanes whose mask is 0 are not read.
+inline Vec load_masked(const float* p, IntVec mask) {
+  return _mm256_maskload_ps(p, reinterpret_cast<__m256i>(mask));
+}
+
+// Lanes whose mask is 0 are not written.
+inline void store_masked(float* p, Vec v, IntVec mask) {
+  _mm256_maskstore_ps(p, reinterpret_cast<__m256i>(mask), v);
+}
+
+// p[0], p[2] ... p[14]; nothing beyond is read.
+inline Vec load_even(const float* p) {
+  const __m256 low = _mm256_loadu_ps(p), high = _mm256_loadu_ps(p + 7);
+  const __m256 mixed = _mm256_shuffle_ps(low, high, 0xd8);  // 0 2 8 10 | 4 6 12 14
+  return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(mixed), 0xd8));
+}
+
+// Row i, column j becomes row j, column i.
+inline void transpose(Vec (&v)[kWidth]) {
+  __m256 pair[8], quad[8];
+  for (int i = 0; i < 8; i += 2) {
+    pair[i] = _mm256_unpacklo_ps(v[i], v[i + 1]);
+    pair[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4) {
+    quad[i] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0x44);
+    quad[i + 1] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0xee);
+    quad[i + 2] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0x44);
+    quad[i + 3] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
+  }
+  for (int i = 0; i < 4; ++i) {
+    v[i] = _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x20);
+    v[i + 4] = _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x31);
+  }
+}
+
+}  // namespace daf::avx2

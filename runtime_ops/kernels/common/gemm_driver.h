@@ -1,0 +1,240 @@
+// The blocked matrix product every dense kernel is built on: C[m,n] = A[m,k] B[k,n].
+//
+// The driver knows nothing about where A and B come from or where C goes:
+//
+//   packer  fills a panel from `count` rows of A (or columns of B); what it puts beyond `count`
+//           is dropped:
+//             template <int kSize> void pack(int64_t first, int64_t count, int64_t p0,
+//                                            int64_t depth, float* panel) const
+//           with panel[depth][kSize]. It may write kWidth floats beyond the panel.
+//   writer  says where a panel of columns goes:
+//             template <int kNr> auto panel(int64_t j, int64_t columns) const
+//           gives an object with `Direct direct` (where whole tiles can be stored from registers)
+//           and
+//             void operator()(int64_t i, int64_t rows, const float* tile, bool first)
+//           for the other tiles[kMr][kNr], of which rows x columns are real; `first` is false when
+//           the tile is a further part of the sum over k.
+//
+// Sums over k run upwards within a block of depth and block after block: the order, and so every
+// bit of the result, depends on nothing but k. So C may be split among threads in any way.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "runtime_ops/kernels/blocks.h"
+#include "runtime_ops/kernels/common/parallel.h"
+#include "runtime_ops/kernels/common/vec.h"
+#if defined(DAF_ISA_avx2)
+#include "runtime_ops/kernels/avx2/micro_kernel.h"
+#elif defined(DAF_ISA_neon)
+#include "runtime_ops/kernels/neon/micro_kernel.h"
+#else
+#include "runtime_ops/kernels/scalar/micro_kernel.h"
+#endif
+
+namespace daf::DAF_ISA {
+
+constexpr int kMr = MicroKernel::kMr, kNr = MicroKernel::kNr;
+static_assert(kMc % kMr == 0 && kNc % kNr == 0, "blocks are whole panels");
+static_assert(kNr % kWidth == 0, "a row of a panel of B is whole vectors");
+
+constexpr int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+// Blocks of equal depth, so that the last one is not a thin rest.
+inline int64_t block_depth(int64_t k) {
+  const int64_t n_blocks = std::max<int64_t>(1, (k + kKc - 1) / kKc);
+  return std::max<int64_t>(1, (k + n_blocks - 1) / n_blocks);
+}
+
+// How C is split into tasks. Only the amount of packing depends on it, so it may depend on the
+// number of threads.
+struct Grid {
+  int64_t row_step, column_step, n_rows, n_columns;
+
+  Grid(int64_t m, int64_t n, int64_t k) : row_step(m), column_step(n) {
+    constexpr int64_t kWorth = 1 << 18;  // multiply-adds worth waking a thread for
+    const int64_t wanted = std::min<int64_t>(n_threads() == 1 ? 1 : 4 * n_threads(),
+                                             std::max<int64_t>(1, m * n * k / kWorth));
+    const int64_t across = std::clamp<int64_t>(n / (4 * kNr), 1, wanted);
+    const int64_t down = std::clamp<int64_t>(m / (4 * kMr), 1, (wanted + across - 1) / across);
+    column_step = std::max<int64_t>(kNr, round_up((n + across - 1) / across, kNr));
+    row_step = std::max<int64_t>(kMr, round_up((m + down - 1) / down, kMr));
+    n_rows = (m + row_step - 1) / row_step;
+    n_columns = (n + column_step - 1) / column_step;
+  }
+  int64_t n_tasks() const { return n_rows * n_columns; }
+};
+
+// The packed blocks of every worker. Taken once per kernel call, because scratch is not given back
+// between the groups of a convolution.
+class GemmPanels {
+ public:
+  static constexpr int64_t kSlack = 16;  // for what packers write beyond a panel
+  static_assert((kMc + kNc) * kKc + 2 * kSlack <= kMaxPanelFloats, "the bound in blocks.h");
+
+  // For all products that will be made with them.
+  void add_product(int64_t m, int64_t n, int64_t k) {
+    const Grid grid(m, n, k);
+    const int64_t rows = std::min(grid.row_step, m), columns = std::min(grid.column_step, n);
+    const int64_t depth = block_depth(k);
+    a_size_ = std::max(a_size_, std::min(kMc, round_up(rows, kMr)) * depth + kSlack);
+    // A single block of rows uses a panel of B at once and never again.
+    const int64_t width = rows <= kMc ? kNr : std::min(kNc, round_up(columns, kNr));
+    b_size_ = std::max(b_size_, width * depth + kSlack);
+    n_workers_ = std::max(n_workers_, std::min<int64_t>(n_threads(), grid.n_tasks()));
+  }
+
+  void take(Scratch& scratch) {
+    base_ = scratch.take<float>(static_cast<size_t>(n_workers_ * (a_size_ + b_size_)));
+  }
+
+  float* a(int worker) const { return base_ + worker * (a_size_ + b_size_); }
+  float* b(int worker) const { return a(worker) + a_size_; }
+
+ private:
+  float* base_ = nullptr;
+  int64_t a_size_ = 0, b_size_ = 0, n_workers_ = 1;
+};
+
+inline GemmPanels take_panels(int64_t m, int64_t n, int64_t k, Scratch& scratch) {
+  GemmPanels panels;
+  panels.add_product(m, n, k);
+  panels.take(scratch);
+  return panels;
+}
+
+// Whole tiles go to c[row * ld], a vector of columns at a time; null where they cannot.
+struct Direct {
+  float* c;
+  int64_t ld;
+  const float* row_bias;     // an entry per row of C, or null
+  const float* column_bias;  // an entry per column of the panel, or null
+};
+
+template <int kVecs>
+inline __attribute__((always_inline)) void store_tile(const Direct& to, int64_t i, bool first,
+                                                      const Vec (&sum)[kMr][kVecs]) {
+  float* out = to.c + i * to.ld;
+  if (!first) {
+    for (int r = 0; r < kMr; ++r, out += to.ld) {
+      for (int j = 0; j < kVecs; ++j) {
+        store(out + j * kWidth, load(out + j * kWidth) + sum[r][j]);
+      }
+    }
+  } else if (to.row_bias != nullptr) {
+    for (int r = 0; r < kMr; ++r, out += to.ld) {
+      for (int j = 0; j < kVecs; ++j) store(out + j * kWidth, sum[r][j] + to.row_bias[i + r]);
+    }
+  } else if (to.column_bias != nullptr) {
+    for (int r = 0; r < kMr; ++r, out += to.ld) {
+      for (int j = 0; j < kVecs; ++j) {
+        store(out + j * kWidth, sum[r][j] + load(to.column_bias + j * kWidth));
+      }
+    }
+  } else {
+    for (int r = 0; r < kMr; ++r, out += to.ld) {
+      for (int j = 0; j < kVecs; ++j) store(out + j * kWidth, sum[r][j]);
+    }
+  }
+}
+
+template <int kRows, int kVecs>
+void compute_tile(int64_t depth, const float* a, const float* b, float* tile) {
+  Vec sum[kRows][kVecs];
+  MicroKernel::run<kRows, kVecs>(depth, a, b, sum);
+  for (int r = 0; r < kRows; ++r) {
+    for (int j = 0; j < kVecs; ++j) store(tile + r * kNr + j * kWidth, sum[r][j]);
+  }
+}
+
+// The tile of the first `rows` rows only: the others would cost as much as real ones.
+template <int kVecs, int kRows = kMr>
+void compute_rows(int64_t rows, int64_t depth, const float* a, const float* b, float* tile) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return compute_rows<kVecs, kRows - 1>(rows, depth, a, b, tile);
+  }
+  compute_tile<kRows, kVecs>(depth, a, b, tile);
+}
+
+// One packed panel of B times a packed block of A.
+template <class Write>
+void multiply_panel(int64_t i0, int64_t mc, int64_t columns, int64_t depth, const float* a,
+                    const float* b, bool first, const Write& write) {
+  constexpr int kVecs = kNr / kWidth, kHalf = (kVecs + 1) / 2;
+  const Direct direct = write.direct;
+  alignas(64) float tile[kMr * kNr + kWidth];  // a writer may read beyond it
+  for (int l = 0; l < kWidth; ++l) tile[kMr * kNr + l] = 0.0f;
+  for (int64_t i = 0; i < mc; i += kMr, a += kMr * depth) {
+    const int64_t rows = std::min<int64_t>(kMr, mc - i);
+    if (rows == kMr && columns == kNr && direct.c != nullptr) {
+      const float* out = direct.c + (i0 + i) * direct.ld;
+      for (int r = 0; r < kMr; ++r) __builtin_prefetch(out + r * direct.ld, 1);
+      Vec sum[kMr][kVecs];
+      MicroKernel::run<kMr, kVecs>(depth, a, b, sum);
+      store_tile(direct, i0 + i, first, sum);
+      continue;
+    }
+    if (columns <= kHalf * kWidth) {
+      compute_rows<kHalf>(rows, depth, a, b, tile);
+    } else {
+      compute_rows<kVecs>(rows, depth, a, b, tile);
+    }
+    write(i0 + i, rows, tile, first);
+  }
+}
+
+template <int kSize, class Packer>
+void pack_block(const Packer& packer, int64_t first, int64_t count, int64_t p0, int64_t depth,
+                float* block) {
+  for (int64_t i = 0; i < count; i += kSize) {
+    packer.template pack<kSize>(first + i, std::min<int64_t>(kSize, count - i), p0, depth,
+                                block + i * depth);
+  }
+}
+
+// Rows [m0, m1) and columns [n0, n1) of C, by one thread.
+template <class PackA, class PackB, class Writer>
+void gemm_task(int64_t m0, int64_t m1, int64_t n0, int64_t n1, int64_t k, const PackA& pack_a,
+               const PackB& pack_b, const Writer& writer, float* a, float* b) {
+  const int64_t max_depth = block_depth(k);
+  const bool one_row_block = m1 - m0 <= kMc;
+  // Rows of C stay in L2 from one block of depth to the next.
+  const int64_t max_nc =
+      one_row_block ? std::max(kNc, kCFloats / std::max<int64_t>(m1 - m0, 1) / kNr * kNr) : kNc;
+  const bool a_stays = one_row_block && max_depth >= k;
+  for (int64_t j0 = n0; j0 < n1; j0 += max_nc) {
+    const int64_t nc = std::min(max_nc, n1 - j0);
+    int64_t p0 = 0;
+    do {  // once even for k = 0: C is then zero, and the writer adds its bias
+      const int64_t depth = std::min(max_depth, k - p0);
+      for (int64_t i0 = m0; i0 < m1; i0 += kMc) {
+        const int64_t mc = std::min(kMc, m1 - i0);
+        if (!a_stays || j0 == n0) pack_block<kMr>(pack_a, i0, mc, p0, depth, a);
+        for (int64_t j = 0; j < nc; j += kNr) {
+          const int64_t columns = std::min<int64_t>(kNr, nc - j);
+          float* panel = one_row_block ? b : b + j * depth;
+          // Just before its first use, which then finds it in L1.
+          if (i0 == m0) pack_b.template pack<kNr>(j0 + j, columns, p0, depth, panel);
+          multiply_panel(i0, mc, columns, depth, a, panel, p0 == 0,
+                         writer.template panel<kNr>(j0 + j, columns));
+        }
+      }
+      p0 += max_depth;
+    } while (p0 < k);
+  }
+}
+
+template <class PackA, class PackB, class Writer>
+void blocked_gemm(int64_t m, int64_t n, int64_t k, const PackA& pack_a, const PackB& pack_b,
+                  const Writer& writer, const GemmPanels& panels) {
+  const Grid grid(m, n, k);
+  for_each_task(grid.n_tasks(), [&](int64_t task, int worker) {
+    const int64_t i = task % grid.n_rows * grid.row_step;
+    const int64_t j = task / grid.n_rows * grid.column_step;
+    gemm_task(i, std::min(m, i + grid.row_step), j, std::min(n, j + grid.column_step), k, pack_a,
+              pack_b, writer, panels.a(worker), panels.b(worker));
+  });
+}
+
+}  // namespace daf::DAF_ISA

@@ -1,0 +1,174 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "runtime_ops/kernels/common/math.h"
+#include "runtime_ops/kernels/common/parallel.h"
+#include "runtime_ops/kernels/common/reduce.h"
+
+namespace daf::DAF_ISA {
+namespace {
+
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
+
+Vec larger(Vec a, Vec b) { return a > b ? a : b; }
+
+// y = f(x) and the sum of it.
+template <class F>
+double map_and_sum(int64_t n, const float* x, float* y, F f) {
+  constexpr int64_t kBlock = 32 * kWidth;
+  double total = 0;
+  for (int64_t start = 0; start < n; start += kBlock) {
+    const int64_t last = std::min(n, start + kBlock);
+    Vec part[2] = {};
+    int64_t i = start;
+    for (; i + 2 * kWidth <= last; i += 2 * kWidth) {
+      for (int u = 0; u < 2; ++u) {
+        const Vec v = f(load(x + i + u * kWidth));
+        store(y + i + u * kWidth, v);
+        part[u] += v;
+      }
+    }
+    for (; i < last; i += kWidth) {
+      const int64_t count = std::min<int64_t>(kWidth, last - i);
+      store_part(y + i, f(load_part(x + i, count)), count);
+      part[0] += load_part(y + i, count);
+    }
+    total += sum_of_lanes(part[0] + part[1]);
+  }
+  return total;
+}
+
+float max_of_row(int64_t n, const float* x) {
+  Vec most[2] = {splat(kLowest), splat(kLowest)};
+  int64_t i = 0;
+  for (; i + 2 * kWidth <= n; i += 2 * kWidth) {
+    for (int u = 0; u < 2; ++u) most[u] = larger(load(x + i + u * kWidth), most[u]);
+  }
+  const Vec all = larger(most[0], most[1]);
+  float result = kLowest;
+  for (int l = 0; l < kWidth; ++l) result = all[l] > result ? all[l] : result;
+  for (; i < n; ++i) result = x[i] > result ? x[i] : result;
+  return result;
+}
+
+void softmax_row(int64_t n, bool log, const float* x, float* y) {
+  const float largest = max_of_row(n, x);
+  const double total = map_and_sum(n, x, y, [=](Vec v) { return math::exp(v - largest); });
+  if (log) {
+    const float log_total = static_cast<float>(std::log(total));
+    map(n, x, y, [=](Vec v) { return v - largest - log_total; });
+  } else {
+    const float scale = static_cast<float>(1.0 / total);
+    map(n, y, y, [=](Vec v) { return v * scale; });
+  }
+}
+
+void row_grad(int64_t n, bool log, const float* grad_y, const float* y, float* grad_x) {
+  if (log) {
+    const float total = static_cast<float>(sum(n, grad_y));
+    map(n, grad_y, y, grad_x, [=](Vec g, Vec v) { return g - math::exp(v) * total; });
+  } else {
+    const float total =
+        static_cast<float>(sum_terms(n, [=](auto at) { return at(grad_y) * at(y); }));
+    map(n, grad_y, y, grad_x, [=](Vec g, Vec v) { return v * (g - total); });
+  }
+}
+
+// Where the axis is not the last one, up to kStrip neighbours along `inner` are worked on
+// together, so that memory is read in runs. Pointers are to the first element of the strip.
+constexpr int64_t kStrip = 64;
+
+void softmax_strip(const Softmax& shape, int64_t width, const float* x, float* y) {
+  const int64_t n = shape.n, step = shape.inner;
+  float largest[kStrip];
+  double total[kStrip];
+  std::fill_n(largest, width, kLowest);
+  std::fill_n(total, width, 0.0);
+  for (int64_t k = 0; k < n; ++k) {
+    const float* in = x + k * step;
+    for (int64_t i = 0; i < width; ++i) largest[i] = in[i] > largest[i] ? in[i] : largest[i];
+  }
+  for (int64_t k = 0; k < n; ++k) {
+    const float* in = x + k * step;
+    float* out = y + k * step;
+    map(width, in, largest, out, [](Vec v, Vec most) { return math::exp(v - most); });
+    for (int64_t i = 0; i < width; ++i) total[i] += out[i];
+  }
+  float last[kStrip];  // what is divided by, or subtracted
+  for (int64_t i = 0; i < width; ++i) {
+    last[i] = static_cast<float>(shape.log ? std::log(total[i]) : total[i]);
+  }
+  for (int64_t k = 0; k < n; ++k) {
+    const float* in = x + k * step;
+    float* out = y + k * step;
+    if (shape.log) {
+      for (int64_t i = 0; i < width; ++i) out[i] = in[i] - largest[i] - last[i];
+    } else {
+      for (int64_t i = 0; i < width; ++i) out[i] /= last[i];
+    }
+  }
+}
+
+void strip_grad(const Softmax& shape, int64_t width, const float* grad_y, const float* y,
+                float* grad_x) {
+  const int64_t n = shape.n, step = shape.inner;
+  double total[kStrip];
+  std::fill_n(total, width, 0.0);
+  for (int64_t k = 0; k < n; ++k) {
+    const float *g = grad_y + k * step, *v = y + k * step;
+    if (shape.log) {
+      for (int64_t i = 0; i < width; ++i) total[i] += g[i];
+    } else {
+      for (int64_t i = 0; i < width; ++i) total[i] += static_cast<double>(g[i]) * v[i];
+    }
+  }
+  for (int64_t k = 0; k < n; ++k) {
+    const float *g = grad_y + k * step, *v = y + k * step;
+    float* out = grad_x + k * step;
+    if (shape.log) {
+      map(width, v, out, [](Vec log_p) { return math::exp(log_p); });
+      for (int64_t i = 0; i < width; ++i) out[i] = g[i] - out[i] * static_cast<float>(total[i]);
+    } else {
+      for (int64_t i = 0; i < width; ++i) out[i] = v[i] * (g[i] - static_cast<float>(total[i]));
+    }
+  }
+}
+
+// Calls body(offset of the first element, width) for every strip of every outer index.
+template <class Body>
+void for_each_strip(const Softmax& shape, Body body) {
+  constexpr int64_t kCost = 8;  // of an element, in additions
+  const int64_t width = std::min(kStrip, shape.inner),
+                n_strips = (shape.inner + kStrip - 1) / kStrip;
+  for_each_range(shape.outer * n_strips, kCost * shape.n * width, [&](int64_t from, int64_t to) {
+    for (int64_t strip = from; strip < to; ++strip) {
+      const int64_t first = strip % n_strips * kStrip;
+      body(strip / n_strips * shape.n * shape.inner + first, std::min(kStrip, shape.inner - first));
+    }
+  });
+}
+
+}  // namespace
+
+void softmax(const Softmax& shape, const float* x, float* y) {
+  for_each_strip(shape, [&](int64_t start, int64_t width) {
+    if (shape.inner == 1) {
+      softmax_row(shape.n, shape.log, x + start, y + start);
+    } else {
+      softmax_strip(shape, width, x + start, y + start);
+    }
+  });
+}
+
+void softmax_backward(const Softmax& shape, const float* grad_y, const float* y, float* grad_x) {
+  for_each_strip(shape, [&](int64_t start, int64_t width) {
+    if (shape.inner == 1) {
+      row_grad(shape.n, shape.log, grad_y + start, y + start, grad_x + start);
+    } else {
+      strip_grad(shape, width, grad_y + start, y + start, grad_x + start);
+    }
+  });
+}
+
+}  // namespace daf::DAF_ISA

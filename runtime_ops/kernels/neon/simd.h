@@ -1,0 +1,53 @@
+// Vectors of NEON on arm64: four floats.
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstdint>
+
+namespace daf::neon {
+
+inline constexpr int kWidth = 4;
+using Vec = float __attribute__((vector_size(16)));
+using IntVec = int32_t __attribute__((vector_size(16)));
+
+inline Vec fma(Vec a, Vec b, Vec c) {
+  return (Vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+
+inline Vec sqrt(Vec v) { return (Vec)vsqrtq_f32((float32x4_t)v); }
+
+// Lanes whose mask is 0 are not read.
+inline Vec load_masked(const float* p, IntVec mask) {
+  Vec v = {};
+  for (int i = 0; i < kWidth; ++i) {
+    if (mask[i] != 0) v[i] = p[i];
+  }
+  return v;
+}
+
+// Lanes whose mask is 0 are not written.
+inline void store_masked(float* p, Vec v, IntVec mask) {
+  for (int i = 0; i < kWidth; ++i) {
+    if (mask[i] != 0) p[i] = v[i];
+  }
+}
+
+// p[0], p[2], p[4], p[6]; nothing beyond is read.
+inline Vec load_even(const float* p) {
+  const float32x4_t low = vld1q_f32(p), high = vld1q_f32(p + 3);
+  return (Vec)vcombine_f32(vget_low_f32(vuzp1q_f32(low, low)),
+                           vget_low_f32(vuzp2q_f32(high, high)));
+}
+
+// Row i, column j becomes row j, column i.
+inline void transpose(Vec (&v)[kWidth]) {
+  const float32x4x2_t low = vtrnq_f32((float32x4_t)v[0], (float32x4_t)v[1]);
+  const float32x4x2_t high = vtrnq_f32((float32x4_t)v[2], (float32x4_t)v[3]);
+  v[0] = (Vec)vcombine_f32(vget_low_f32(low.val[0]), vget_low_f32(high.val[0]));
+  v[1] = (Vec)vcombine_f32(vget_low_f32(low.val[1]), vget_low_f32(high.val[1]));
+  v[2] = (Vec)vcombine_f32(vget_high_f32(low.val[0]), vget_high_f32(high.val[0]));
+  v[3] = (Vec)vcombine_f32(vget_high_f32(low.val[1]), vget_high_f32(high.val[1]));
+}
+
+}  // namespace daf::neon
