@@ -65,10 +65,12 @@ def difference(export: Export, optimizer: Sgd | AdamW) -> str | None:
     exact = train_eager(export, optimizer, N_STEPS, double=True)
     eager = train_eager(export, optimizer, N_STEPS, double=False)
 
-    errors = gradient_errors(program.gradients, exact)
+    # A bias before BatchNorm has no gradient but rounding noise, in eager too.
+    errors, eager_errors = (gradient_errors(run.gradients, exact) for run in (program, eager))
     assert set(errors) == {name for name, p in export.model.named_parameters() if p.requires_grad}
-    if not max(errors.values()) < 1e-4:
-        return f"gradients of the first step: {errors}"
+    wrong = {name: e for name, e in errors.items() if not e < max(1e-4, LUCK * eager_errors[name])}
+    if wrong:
+        return f"gradients of the first step: {wrong}"
 
     scale = max(abs(loss) for loss in exact.losses)
     eager_error = max(abs(a - b) for a, b in zip(eager.losses, exact.losses, strict=True)) / scale

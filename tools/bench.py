@@ -17,7 +17,8 @@ def bench() -> None:
 @bench.command(short_help="Time of a training step.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the results here.")
 @click.option("--repeats", type=click.IntRange(min=1), default=7, show_default=True)
-def step(json_path: Path | None, repeats: int) -> None:
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="For both sides.")
+def step(json_path: Path | None, repeats: int, threads: int) -> None:
     """Time a training step of small models, here and in PyTorch, by turns.
 
     Prints the median over the repeats. A ratio above 1 means that the program is slower than PyTorch.
@@ -31,4 +32,4 @@ def step(json_path: Path | None, repeats: int) -> None:
         check_output(json_path)
     from daf.tools.bench_step import run_bench
 
-    run_bench(repeats, json_path)
+    run_bench(repeats, threads, json_path)

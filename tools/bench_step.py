@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import tempfile
 import time
@@ -24,9 +25,10 @@ CASES: tuple[tuple[str, int, dict[str, str]], ...] = (("cnn_digits", 32, {}), ("
 MIN_SLICE_S = 0.2  # of one side, before the other has its turn
 
 
-def run_bench(repeats: int, json_path: Path | None) -> None:
-    torch.set_num_threads(1)  # as the session has
-    results = [_bench_case(name, batch_size, settings, repeats) for name, batch_size, settings in CASES]
+def run_bench(repeats: int, threads: int, json_path: Path | None) -> None:
+    os.environ["DAF_THREADS"] = str(threads)  # read when the first kernel runs
+    torch.set_num_threads(threads)
+    results = [_bench_case(name, batch_size, settings, repeats, threads) for name, batch_size, settings in CASES]
     header = ("step of", "setting", "ours", "PyTorch", "ratio", "spread")
     rows = [
         (
@@ -46,7 +48,7 @@ def run_bench(repeats: int, json_path: Path | None) -> None:
         click.echo(f"wrote {json_path}")
 
 
-def _bench_case(name: str, batch_size: int, settings: dict[str, str], repeats: int) -> dict[str, Any]:
+def _bench_case(name: str, batch_size: int, settings: dict[str, str], repeats: int, threads: int) -> dict[str, Any]:
     from daf import native
 
     with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +69,7 @@ def _bench_case(name: str, batch_size: int, settings: dict[str, str], repeats: i
     ratios = [a / b for a, b in pairs]
     return {
         "name": name,
-        "setting": ", ".join([*("=".join(item) for item in settings.items()), f"batch {batch_size}, 1 thread"]),
+        "setting": ", ".join([*("=".join(item) for item in settings.items()), f"batch {batch_size}", _count(threads)]),
         "ours": ours,
         "peer": f"PyTorch {torch.__version__} eager",
         "peer_value": peer,
@@ -85,3 +87,7 @@ def _time_ms(step: Callable[[], float]) -> float:
         step()
         n_steps += 1
     return 1000 * elapsed / n_steps
+
+
+def _count(threads: int) -> str:
+    return "1 thread" if threads == 1 else f"{threads} threads"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 import signal
 from pathlib import Path
@@ -47,9 +48,10 @@ def _finite(_ctx: click.Context, _option: click.Parameter, value: float | None) 
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Order of the samples, and dropout.  [default: 0]")
 @click.option("--no-shuffle", is_flag=True, help="Take the samples in the order of the file.")
+@click.option("--threads", type=click.IntRange(1, 256), help="Kernel threads; without it, DAF_THREADS or all cores.")
 @click.option("--device", type=click.Choice(["local"]), default="local", show_default=True)
 @click.pass_context
-def run(ctx: click.Context, /, program: Path, **options: Any) -> None:
+def run(ctx: click.Context, /, program: Path, threads: int | None, **options: Any) -> None:
     """Train PROGRAM, a .pte file made by daf-export.
 
     \b
@@ -61,6 +63,8 @@ def run(ctx: click.Context, /, program: Path, **options: Any) -> None:
     Ctrl-C stops after the current step and saves, if --save was given. Saved weights load in PyTorch:
     model.load_state_dict(safetensors.torch.load_file("w.safetensors"), strict=False).
     """
+    if threads is not None:
+        os.environ["DAF_THREADS"] = str(threads)  # the child inherits it
     manifest = load_program(program)
     request = make_request(program, manifest, **options)
     stats, outcome = train(request)
