@@ -34,7 +34,6 @@ class RuntimeInput:
 
 LEARNING_RATE = RuntimeInput("lr", torch.float32, (1,))
 CLOCK = RuntimeInput("clock", torch.int64, (2,))  # steps taken so far, seed
-RUNTIME_INPUTS = (LEARNING_RATE, CLOCK)
 
 
 class GraphEditor:

@@ -23,9 +23,7 @@ CASES: dict[str, tuple[str, dict[str, object], Optimizer]] = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_takes_a_correct_step(
-    case: tuple[str, dict[str, object], Optimizer], tmp_path: Path, record_property: pytest.RecordProperty
-) -> None:
+def test_takes_a_correct_step(case: tuple[str, dict[str, object], Optimizer], tmp_path: Path) -> None:
     model, settings, optimizer = case
     started = time.monotonic()
     export = export_model(model, tmp_path, optimizer, settings)

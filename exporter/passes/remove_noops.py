@@ -28,7 +28,6 @@ _WHEN_SAME_SHAPE: set[Any] = {
     aten.reshape.default,
     aten.expand.default,
     aten.slice.Tensor,
-    aten.constant_pad_nd.default,
 }
 
 
@@ -51,6 +50,8 @@ def _is_noop(node: Node) -> bool:
         return True
     if node.target is aten._to_copy.default or node.target is torch.ops.dim_order_ops._to_dim_order_copy.default:
         return bool(node.args[0].meta["val"].dtype == node.meta["val"].dtype)  # type: ignore[union-attr]
+    if node.target is aten.constant_pad_nd.default:  # (1, -1) keeps the shape too, and shifts
+        return not any(node.args[1])  # type: ignore[arg-type]
     if node.target in _WHEN_SAME_SHAPE:
         before, after = node.args[0].meta["val"].shape, node.meta["val"].shape  # type: ignore[union-attr]
         return len(before) == len(after) and all(bool(a == b) for a, b in zip(before, after, strict=True))

@@ -16,9 +16,9 @@ def constant_pad(edit: GraphEditor, node: Node) -> Replacement:
     """A negative padding crops, which ExecuTorch's kernel does not: a slice does that part."""
     a = arguments(node)
     pads = [int(pad) for pad in a["pad"]]
-    if min(pads, default=0) >= 0:
-        return None
     x: Node = a["self"]
+    if min(pads) >= 0:
+        return None
     for i in range(0, len(pads), 2):
         axis = x.meta["val"].dim() - 1 - i // 2
         first, last = max(0, -pads[i]), max(0, -pads[i + 1])
