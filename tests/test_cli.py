@@ -13,7 +13,7 @@ from commands import SCRIPTS, daf
 from daf.cli_errors import run_command
 from daf.errors import Exit, UserError
 
-COMMANDS = ("run", "eval", "data", "demo", "doctor", "bench")
+COMMANDS = ("run", "eval", "data", "report", "compare", "demo", "doctor", "bench")
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -30,7 +30,9 @@ def test_help_imports_nothing_heavy() -> None:
         assert f"\n  {command} " in done.stdout
 
 
-@pytest.mark.parametrize("command", [["run"], ["eval"], ["data"], ["demo"], ["doctor"], ["bench", "step"]])
+@pytest.mark.parametrize(
+    "command", [["run"], ["eval"], ["data"], ["report"], ["compare"], ["demo"], ["doctor"], ["bench", "step"]]
+)
 def test_every_command_explains_itself_with_examples(command: list[str]) -> None:
     done = daf(*command, "--help")
     assert done.returncode == 0

@@ -14,6 +14,7 @@ from daf.tools.data import data
 from daf.tools.demo import demo
 from daf.tools.doctor import doctor
 from daf.tools.evaluate import evaluate
+from daf.tools.report import report
 from daf.tools.run import run
 
 
@@ -31,7 +32,7 @@ def daf() -> None:
     """
 
 
-for command in (run, evaluate, data, demo, doctor, bench):
+for command in (run, evaluate, data, report, demo, doctor, bench):
     daf.add_command(command)
 
 

@@ -51,6 +51,7 @@ class Run {
                                  std::chrono::system_clock::now().time_since_epoch())
                                  .count();
     header.memory_plan = manifest_.memory_plan;
+    header.activations = manifest_.activations;
     header.rss_baseline_bytes = process_.rss;
     trace_.write(to_json(header));
   }

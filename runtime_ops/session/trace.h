@@ -19,6 +19,7 @@ struct TraceHeader {
   Json config;
   int64_t started_unix_ms = 0;
   Json memory_plan;
+  Json activations = Json::Array{};
   int64_t rss_baseline_bytes = 0;
 };
 

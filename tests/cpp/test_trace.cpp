@@ -19,14 +19,15 @@ TEST(Trace, WritesTheHeader) {
   header.started_unix_ms = 1700000000000;
   header.memory_plan = Json::parse(R"({"arena":7})");
   header.rss_baseline_bytes = 99;
+  header.activations = Json::parse(R"([{"name":"relu"}])");
   EXPECT_EQ(
       to_json(header).dump(),
-      R"({"type":"header","format":"daf-trace","schema":1,"minor":0,"daf_version":")" DAF_VERSION
+      R"({"type":"header","format":"daf-trace","schema":1,"minor":1,"daf_version":")" DAF_VERSION
       R"(","device":{"kind":"local","model":"Phone 1","soc":"Chip","os":"Android 14",)"
       R"("abi":"arm64-v8a","cores":8,"ram_bytes":4096},)"
       R"("program":{"file":"m.pte","sha256":"ab","model":"mlp"},"config":{"lr":0.5},)"
       R"("clock":{"unit":"us","started_unix_ms":1700000000000},"memory_plan":{"arena":7},)"
-      R"("rss_baseline_bytes":99})");
+      R"("rss_baseline_bytes":99,"activations":[{"name":"relu"}]})");
 }
 
 TEST(Trace, WritesSteps) {
