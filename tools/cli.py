@@ -10,6 +10,7 @@ import click
 
 from daf.cli_errors import run_command
 from daf.tools.bench import bench
+from daf.tools.compare import compare
 from daf.tools.data import data
 from daf.tools.demo import demo
 from daf.tools.doctor import doctor
@@ -32,7 +33,7 @@ def daf() -> None:
     """
 
 
-for command in (run, evaluate, data, report, demo, doctor, bench):
+for command in (run, evaluate, data, report, compare, demo, doctor, bench):
     daf.add_command(command)
 
 

@@ -20,6 +20,8 @@ missing_packages() {
   elif ! echo '#include <gtest/gtest.h>' | g++ -E -x c++ - >/dev/null 2>&1; then
     echo libgtest-dev
   fi
+  # For the tests of pages.
+  command -v chromium >/dev/null || command -v google-chrome >/dev/null || echo chromium
   "$python" -c 'import ensurepip' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null ||
     echo python3-dev
