@@ -78,6 +78,7 @@ Json to_json(const CounterRow& row) {
   fields.push_back({"rss", row.process.rss});
   fields.push_back({"swap", row.process.swap});
   if (row.pss_bytes) fields.push_back({"pss", *row.pss_bytes});
+  if (row.temperature_mc) fields.push_back({"temperature_mc", *row.temperature_mc});
   return fields;
 }
 

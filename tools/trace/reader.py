@@ -105,7 +105,7 @@ def trace_error(path: Path, reason: str) -> UserError:
 
 def _parse(line: bytes) -> Row | None:
     try:
-        return parse_row(json.loads(line))
+        return parse_row(json.loads(line.decode()))
     except RowError:
         raise
     except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, too many digits, or nested too deep

@@ -131,6 +131,8 @@ def flatten(document: Mapping[str, Any], prefix: str = "") -> dict[str, str | in
 
 def clean(text: str) -> str:
     """Fit to print: no control characters, which a terminal would obey, no lone surrogates, and not endless."""
+    if len(text) <= MAX_TEXT and text.isprintable():  # nearly always
+        return text
     short = text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "..."
     return "".join(c if c.isprintable() else "\ufffd" for c in short)
 
