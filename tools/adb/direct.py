@@ -117,13 +117,18 @@ class DirectLink:
             raise ConnectionLost(str(error)) from error
         self.send(CNXN, _VERSION_WITHOUT_SUMS, _MAX_DATA_BYTES, b"host::\0")
         untried = list(signers)
-        timeout_s = PATIENCE_S
+        asked = False  # a person
         while True:
-            message = self._receive(timeout_s)
-            if message is None and timeout_s == PATIENCE_S:
-                raise ConnectionLost("it does not answer as an Android device does")
-            if message is None:
+            try:
+                message = self._receive(auth_timeout_s if asked else PATIENCE_S)
+            except ConnectionLost:
+                if asked:
+                    self._fail_unauthorised()
+                raise
+            if message is None and asked:
                 self._fail_unauthorised()
+            if message is None:
+                raise ConnectionLost("it does not answer as an Android device does")
             command, first, second, data = message
             if command == CNXN:
                 self._sums = first < _VERSION_WITHOUT_SUMS
@@ -139,11 +144,11 @@ class DirectLink:
                 raise ConnectionLost("it does not answer as an Android device does")
             if untried:
                 self.send(AUTH, _AUTH_SIGNATURE, 0, untried.pop(0).Sign(data))
-            elif signers and timeout_s == PATIENCE_S:
+            elif signers and not asked:
                 key = signers[0].GetPublicKey()
                 self.send(AUTH, _AUTH_PUBLIC_KEY, 0, (key.encode() if isinstance(key, str) else key) + b"\0")
                 on_prompt()
-                timeout_s = auth_timeout_s
+                asked = True
             else:
                 self._fail_unauthorised()
 

@@ -24,7 +24,7 @@ echo '== battery'; dumpsys battery
 echo '== thermal'; dumpsys thermalservice | grep 'Thermal Status'
 echo '== zones'; cat /sys/class/thermal/thermal_zone*/temp
 echo '== gpu'; ls /vendor/lib64/hw /system/lib64/hw /vendor/lib64 | grep -E '^(vulkan|libOpenCL|libPVROCL|libGLES_mali)'
-echo '== runner'; cat {RUNNER_INFO}
+echo '== runner'; cat {RUNNER_INFO}; echo
 echo '== app'; dumpsys package {APP_PACKAGE} | grep -m1 versionName
 """
 _THERMAL_NAMES = ("none", "light", "moderate", "severe", "critical", "emergency", "shutdown")
