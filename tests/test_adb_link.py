@@ -17,7 +17,7 @@ from daf.errors import Exit, UserError
 from daf.tools.adb import direct, target
 from daf.tools.adb.device import open_device
 from daf.tools.adb.direct import DirectLink, ReliableTcpTransport
-from daf.tools.adb.keys import load_signers
+from daf.tools.adb.keys import load_signer
 from daf.tools.adb.link import ConnectionLost
 
 
@@ -50,11 +50,11 @@ def test_an_unauthorised_key(monkeypatch: pytest.MonkeyPatch, person: str) -> No
 
 
 def test_a_key_without_its_public_half(tmp_path: Path) -> None:
-    load_signers()
+    load_signer()
     public = tmp_path / "android" / "adbkey.pub"
     before = public.read_text()
     public.unlink()
-    load_signers()
+    load_signer()
     assert public.read_text() == before
 
 
@@ -62,7 +62,7 @@ def test_a_key_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "android").mkdir()
     (tmp_path / "android" / "adbkey").write_text("not a key")
     with pytest.raises(UserError, match="cannot use the adb key .* it is not an RSA key"):
-        load_signers()
+        load_signer()
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_random_answers_end_in_an_error() -> None:
     for _ in answers:
         link = DirectLink(ReliableTcpTransport(host, int(port)), "device")
         with pytest.raises(ConnectionLost):
-            link.connect([], lambda: None, 0.3)
+            link.connect(load_signer(), lambda: None, 0.3)
         link.close()
 
 

@@ -11,8 +11,8 @@ import select
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from adb_shell import constants, exceptions
 from adb_shell.transport.tcp_transport import TcpTransport
@@ -24,7 +24,7 @@ _HEADER = struct.Struct("<6I")
 _VERSION_WITHOUT_SUMS = 0x01000001
 _STLS = int.from_bytes(b"STLS", "little")
 _MAX_DATA_BYTES = 1 << 20
-_AUTH_TOKEN, _AUTH_SIGNATURE, _AUTH_PUBLIC_KEY = 1, 2, 3
+_AUTH_SIGNATURE, _AUTH_PUBLIC_KEY = 2, 3
 _COMMANDS = {name: int.from_bytes(name, "little") for name in (b"CNXN", b"AUTH", b"OPEN", b"OKAY", b"WRTE", b"CLSE")}
 CNXN, AUTH, OPEN, OKAY, WRTE, CLSE = _COMMANDS.values()
 
@@ -109,55 +109,46 @@ class DirectLink:
         self._n_opened = 0
         self._streams: dict[int, DirectStream] = {}
 
-    def connect(self, signers: Sequence[Signer], on_prompt: Callable[[], None], auth_timeout_s: float) -> None:
+    def connect(self, signer: Signer, on_prompt: Callable[[], None], auth_timeout_s: float) -> None:
         """`on_prompt` is called when a person must accept our key on the device, within `auth_timeout_s`."""
         try:
             self._transport.connect(PATIENCE_S)
         except _TRANSPORT_ERRORS as error:
             raise ConnectionLost(str(error)) from error
         self.send(CNXN, _VERSION_WITHOUT_SUMS, _MAX_DATA_BYTES, b"host::\0")
-        untried = list(signers)
-        asked = False  # a person
-        while True:
+        command, first, second, token = self._receive_greeting(PATIENCE_S)
+        if command == AUTH:
+            self.send(AUTH, _AUTH_SIGNATURE, 0, signer.Sign(token))
+            command, first, second, token = self._receive_greeting(PATIENCE_S)
+        if command == AUTH:
+            key = signer.GetPublicKey()
+            self.send(AUTH, _AUTH_PUBLIC_KEY, 0, (key.encode() if isinstance(key, str) else key) + b"\0")
+            on_prompt()
             try:
-                message = self._receive(auth_timeout_s if asked else PATIENCE_S)
+                command, first, second, token = self._receive_greeting(auth_timeout_s)
             except ConnectionLost:
-                if asked:
-                    self._fail_unauthorised()
-                raise
-            if message is None and asked:
-                self._fail_unauthorised()
-            if message is None:
-                raise ConnectionLost("it does not answer as an Android device does")
-            command, first, second, data = message
-            if command == CNXN:
-                self._sums = first < _VERSION_WITHOUT_SUMS
-                self.max_data_bytes = max(1, min(second, _MAX_DATA_BYTES))
-                return
-            if command == _STLS:
-                raise UserError(
-                    f"cannot connect to {self._name}: it wants an encrypted connection (wireless debugging); pair it "
-                    "with Google's adb (adb pair, adb connect) and use --device adb:SERIAL",
-                    Exit.DEVICE,
-                )
-            if command != AUTH or first != _AUTH_TOKEN:
-                raise ConnectionLost("it does not answer as an Android device does")
-            if untried:
-                self.send(AUTH, _AUTH_SIGNATURE, 0, untried.pop(0).Sign(data))
-            elif signers and not asked:
-                key = signers[0].GetPublicKey()
-                self.send(AUTH, _AUTH_PUBLIC_KEY, 0, (key.encode() if isinstance(key, str) else key) + b"\0")
-                on_prompt()
-                asked = True
-            else:
-                self._fail_unauthorised()
+                command = AUTH
+        if command == AUTH:
+            raise UserError(
+                f"cannot use {self._name}: it does not accept this computer's key (~/.android/adbkey); unlock it, "
+                "accept the prompt 'Allow USB debugging?' and call this again",
+                Exit.DEVICE,
+            )
+        self._sums = first < _VERSION_WITHOUT_SUMS
+        self.max_data_bytes = max(1, min(second, _MAX_DATA_BYTES))
 
-    def _fail_unauthorised(self) -> NoReturn:
-        raise UserError(
-            f"cannot use {self._name}: it does not accept this computer's key (~/.android/adbkey); unlock it, accept "
-            "the prompt 'Allow USB debugging?' and call this again",
-            Exit.DEVICE,
-        )
+    def _receive_greeting(self, timeout_s: float) -> tuple[int, int, int, bytes]:
+        """CNXN: we are connected. AUTH: the device wants a signature of this token."""
+        message = self._receive(timeout_s)
+        if message is not None and message[0] == _STLS:
+            raise UserError(
+                f"cannot connect to {self._name}: it wants an encrypted connection (wireless debugging); pair it with "
+                "Google's adb (adb pair, adb connect) and use --device adb:SERIAL",
+                Exit.DEVICE,
+            )
+        if message is None or message[0] not in (CNXN, AUTH):
+            raise ConnectionLost("it does not answer as an Android device does")
+        return message
 
     def open(self, service: str) -> DirectStream:
         self._n_opened += 1

@@ -17,7 +17,7 @@ def key_path() -> Path:
     return Path(os.environ.get("ANDROID_USER_HOME") or Path.home() / ".android") / "adbkey"
 
 
-def load_signers() -> list[Signer]:
+def load_signer() -> Signer:
     from adb_shell.auth.keygen import keygen, write_public_keyfile
     from adb_shell.auth.sign_pythonrsa import PythonRSASigner
 
@@ -32,7 +32,8 @@ def load_signers() -> list[Signer]:
         public = path.with_name(path.name + ".pub")
         if not public.exists():
             write_public_keyfile(str(path), str(public))
-        return [PythonRSASigner(public.read_text(), path.read_text())]
+        signer: Signer = PythonRSASigner(public.read_text(), path.read_text())
+        return signer
     except OSError as error:
         reason = f"{error.strerror or error}; make its folder readable and writable"
     except Exception as error:  # whatever the parsers raise for a file that is no key

@@ -67,7 +67,7 @@ def open_link(target: Target, on_prompt: Callable[[], None]) -> Link:
         link.reconnect()
         return link
     from daf.tools.adb.direct import DirectLink, ReliableTcpTransport
-    from daf.tools.adb.keys import load_signers
+    from daf.tools.adb.keys import load_signer
 
     if target.way == "tcp":
         host, port = _address(target.serial) or ("", 0)
@@ -76,7 +76,7 @@ def open_link(target: Target, on_prompt: Callable[[], None]) -> Link:
         transport = _open_usb(target.serial)
     direct = DirectLink(transport, str(target))
     try:
-        direct.connect(load_signers(), on_prompt, AUTH_TIMEOUT_S)
+        direct.connect(load_signer(), on_prompt, AUTH_TIMEOUT_S)
     except BaseException:
         direct.close()
         raise
