@@ -44,9 +44,10 @@ uint32_t page_of(uint32_t unit) { return unit / PagePool::kUnitsPerPage; }
 
 }  // namespace
 
-PagePool::PagePool(size_t page_bytes, size_t n_pages, size_t grow_step_bytes)
+PagePool::PagePool(size_t page_bytes, size_t n_pages, size_t grow_step_bytes, bool commits_on_touch)
     : page_bytes_(page_bytes),
       grow_step_bytes_(grow_step_bytes),
+      commits_on_touch_(commits_on_touch),
       range_(page_bytes * n_pages),
       pages_(n_pages),
       uncommitted_(n_pages) {
@@ -61,15 +62,17 @@ bool PagePool::grow() {
   const size_t committed = committed_pages();
   const size_t limit = std::min(budget_, n_pages());
   if (committed >= limit) return false;
-  // Adaptive: a sixteenth of what there is. What is never used is then at most that, and the number
+  // Adaptive: by a 32nd of what there is. What is never used is then at most that, and the number
   // of times the pool grows is logarithmic.
-  constexpr size_t kFraction = 16, kSmallestStepBytes = 64 << 10;
+  constexpr size_t kFraction = 32, kSmallestStepBytes = 64 << 10;
   const size_t step_bytes = grow_step_bytes_ != 0
                                 ? grow_step_bytes_
                                 : std::max(kSmallestStepBytes, committed * page_bytes_ / kFraction);
   const size_t step = std::clamp<size_t>(step_bytes / page_bytes_, 1, limit - committed);
   uint32_t first = uncommitted_.back(), n = 0;  // a run of neighbours
-  const auto commit = [&] { range_.commit(first * page_bytes_, n * page_bytes_); };
+  const auto commit = [&] {
+    if (!commits_on_touch_) range_.commit(first * page_bytes_, n * page_bytes_);
+  };
   const size_t n_free = free_.size();
   for (size_t i = 0; i < step; ++i) {
     const uint32_t page = uncommitted_.back();

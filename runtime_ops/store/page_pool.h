@@ -29,7 +29,9 @@ class PagePool {
   using Moved = std::function<void(uint32_t from, uint32_t to, uint32_t n_units)>;
 
   // grow_step_bytes 0: adaptive. Throws std::bad_alloc when there are not so many addresses.
-  PagePool(size_t page_bytes, size_t n_pages, size_t grow_step_bytes);
+  // `commits_on_touch`: pages are backed when they are first written, not when the pool grows.
+  PagePool(size_t page_bytes, size_t n_pages, size_t grow_step_bytes,
+           bool commits_on_touch = false);
 
   // The unit that a new block of 2^order units starts with; kNone when it does not fit.
   uint32_t allocate(int order);
@@ -78,6 +80,7 @@ class PagePool {
 
   const size_t page_bytes_;
   const size_t grow_step_bytes_;
+  const bool commits_on_touch_;
   AddressRange range_;
   std::vector<Page> pages_;
   std::vector<uint32_t> uncommitted_, free_;  // stacks; never longer than what is reserved for them
