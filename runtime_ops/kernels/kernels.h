@@ -221,6 +221,10 @@ void sum_axes(int n_dims, const int64_t* sizes, uint32_t axis_mask, float scale,
 //            bits 16-31  scale, bfloat16, rounded up: the step between two codes
 //   value    minimum + scale * code, where code is read from the planes
 //
+// Rounded outwards, a header encloses all values, so no code is clamped and rounding stays
+// unbiased. The price is a step that is up to 1/128 wider, and a range wider by up to |minimum| /
+// 128: little, unless the values of a group differ by less than that.
+//
 // Codes are rounded stochastically: floor(t + u), with t = (x - minimum) / scale in 16 fractional
 // bits and u from (seed, step, tensor, element index) alone. All instruction sets and any number of
 // threads give the same bits. Every prefix of the planes is an encoding too: the planes that are

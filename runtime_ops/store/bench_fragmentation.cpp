@@ -19,12 +19,13 @@ struct Held {
   size_t bytes = 0, free_bytes = 0;
 };
 Held held_by_malloc() {
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+#if defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 33)
   const struct mallinfo2 info = mallinfo2();
   return {info.arena + info.hblkhd, info.fordblks};
-#else
-  return {};
 #endif
+#endif
+  return {};
 }
 
 // Takes all that malloc has lying free, so that what comes next shows in what it holds.

@@ -10,6 +10,7 @@ namespace daf {
 namespace {
 
 constexpr uint32_t kUnits = PagePool::kUnitsPerPage;
+constexpr int64_t kMaxElements = int64_t{1} << 33;  // 32 GB: what a device will not have
 
 [[noreturn]] void refuse(const std::string& text) {
   throw std::invalid_argument("cannot make the activation store: " + text);
@@ -44,7 +45,9 @@ void check_plan(const std::vector<StoreEntry>& plan) {
     const auto refuse_entry = [&](const std::string& text) {
       refuse("tensor '" + entry.name + "' " + text + "; export the program again");
     };
-    if (entry.n_elements < 0) refuse_entry("has a negative number of elements");
+    if (entry.n_elements < 0 || entry.n_elements > kMaxElements) {
+      refuse_entry("has " + std::to_string(entry.n_elements) + " elements, not 0 to 2^33");
+    }
     if (entry.bits < 1 || entry.bits > kMaxPlanes) {
       refuse_entry("has " + std::to_string(entry.bits) + " bits, not 1 to 8");
     }

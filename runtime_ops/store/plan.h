@@ -8,6 +8,9 @@
 
 namespace daf {
 
+// Blocks of the pool have numbers of 32 bits.
+inline constexpr size_t kMaxPages = (size_t{1} << 26) - 1;
+
 // Throw std::invalid_argument.
 void check_plan(const std::vector<StoreEntry>& plan);
 void check_page_bytes(size_t page_bytes);

@@ -41,6 +41,10 @@ ActivationStore::ActivationStore(std::vector<StoreEntry> plan, const StoreOption
         " bytes is too small for " + std::to_string(plan_.size()) +
         " tensors at their fewest bits; the smallest that would do is " + std::to_string(smallest));
   }
+  if (planned_pages(plan_, options.page_bytes) > kMaxPages) {
+    throw std::invalid_argument(
+        "cannot make the activation store: the plan has more than 2^26 pages");
+  }
   state_ = std::make_unique<State>(plan_, options);
 }
 

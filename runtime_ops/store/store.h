@@ -29,7 +29,10 @@ struct StoreOptions {
   // The next step starts with the bits that this one ended with, so that a plane that would be
   // dropped is not even made.
   bool keep_bits = true;
-  size_t page_bytes = 16384;  // a power of two, at least a page of the operating system
+  // A power of two, at least a page of the operating system. 16 KB is such a page on the newer
+  // phones; with 4 KB the pool wastes 0.1 % instead of 1 % and needs four times the bookkeeping,
+  // with 64 KB it wastes 5 %. The time is the same (`daf bench store`).
+  size_t page_bytes = 16384;
 };
 
 struct StoreEvent {

@@ -13,7 +13,9 @@ namespace {
 // Addresses are taken once. A budget beyond all groups exact is of no use.
 size_t pages_to_reserve(const std::vector<StoreEntry>& plan, const StoreOptions& options) {
   const size_t page = options.page_bytes;
-  return std::clamp(options.budget_bytes / page, planned_pages(plan, page), most_pages(plan, page));
+  const size_t planned = planned_pages(plan, page);
+  const size_t most = std::max(planned, std::min(most_pages(plan, page), kMaxPages));
+  return std::clamp(options.budget_bytes / page, planned, most);
 }
 
 // NaN or infinite where a gradient is: then nobody knows what is safe to drop.

@@ -314,8 +314,8 @@ TEST(Store, BadPlansAndBudgetsAreRefused) {
   };
   const StoreOptions large = with_budget(1 << 24);
   for (const StoreEntry& bad :
-       {entry(-1, 2), entry(10, 0), entry(10, 9), entry(10, 2, 0), entry(10, 2, 3),
-        entry(10, 2, 1, -1), entry(10, 2, 1, std::nan(""))}) {
+       {entry(-1, 2), entry(int64_t{1} << 40, 2), entry(10, 0), entry(10, 9), entry(10, 2, 0),
+        entry(10, 2, 3), entry(10, 2, 1, -1), entry(10, 2, 1, std::nan(""))}) {
     EXPECT_NE(message({bad}, large).find("tensor 'a"), std::string::npos);
   }
   for (const size_t page : {0, 2048, 12288, 1 << 21}) {
