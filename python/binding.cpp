@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "python/bench_binding.h"
 #include "runtime_ops/kernels/kernels.h"
 #include "runtime_ops/session/dataset.h"
 #include "runtime_ops/session/error.h"
@@ -282,4 +283,5 @@ PYBIND11_MODULE(_native, m) {
         py::arg("layer"));
   m.def("operator_names", &operator_names);
   m.def("max_workspace_bytes", &max_scratch_bytes);
+  bind_store_bench(m);
 }

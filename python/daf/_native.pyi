@@ -52,3 +52,22 @@ def max_workspace_bytes() -> int:
 
 def operator_names() -> list[str]:
     """All kernels registered in this process."""
+
+# ---- for `daf bench store` ----
+
+class BenchCodec:
+    def __init__(self, n_elements: int) -> None: ...
+    def run(self, bits: int) -> tuple[float, float, float]:
+        """Seconds of processor time to copy, pack and unpack all elements."""
+
+def bench_pages(n_pages: int, n_operations: int) -> tuple[float, float]:
+    """Nanoseconds to free a page and take another, in the pool and with malloc."""
+
+def bench_drop_order(n_tensors: int, n_operations: int) -> float:
+    """Nanoseconds to take the cheapest tensor out of the order and put it back."""
+
+def bench_fragmentation(n_steps: int, page_bytes: int, among_others: bool) -> tuple[float, float, float]:
+    """Bytes over what is needed: in pages, held by the pool, held by malloc (0: unknown)."""
+
+def bench_store_steps(n_steps: int, page_bytes: int, grow_step_bytes: int) -> dict[str, Any]:
+    """first_s, later_s, copy_s (lists but the first); used_bytes, committed_bytes, stored_bytes."""
