@@ -6,6 +6,8 @@
 namespace daf::ops {
 
 void gemm(Arguments& args);
+void gemm_add(Arguments& args);
+void batch_gemm(Arguments& args);
 
 void convolution(Arguments& args);
 void convolution_input_grad(Arguments& args);
@@ -19,10 +21,16 @@ void layer_norm_backward(Arguments& args);
 void group_norm(Arguments& args);
 void group_norm_backward(Arguments& args);
 
+void arithmetic(Arguments& args);
+void arithmetic_scalar(Arguments& args);
+void permute(Arguments& args);
+void expand(Arguments& args);
+
 void activation(Arguments& args);
 void activation_backward(Arguments& args);
 void softmax(Arguments& args);
 void softmax_backward(Arguments& args);
+void masked_softmax(Arguments& args);
 void nll_loss(Arguments& args);
 void nll_loss_backward(Arguments& args);
 
