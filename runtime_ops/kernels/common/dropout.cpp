@@ -9,30 +9,52 @@ namespace daf::DAF_ISA {
 namespace {
 
 constexpr int kCounters = kWidth / 2;  // in one vector
-constexpr int kElements = 4 * kCounters;
+constexpr int kVecs = 2;               // drawn together: a round waits for the one before it
+constexpr int kElements = 4 * kCounters * kVecs;
 
-// The numbers of kCounters counters from `first` on, in their order: element 4 i + w takes word w
-// of counter i. Words are kept in the low halves of 64-bit lanes; what is above them does not
-// count.
-inline void draw(const Dropout& rng, uint64_t first, IntVec (&bits)[2]) {
-  WideVec word0, word2 = WideVec{} + rng.step;
-  for (int i = 0; i < kCounters; ++i) word0[i] = first + static_cast<uint64_t>(i);
-  WideVec word1 = word0 >> 32, word3 = word2 >> 32;
-  uint32_t key0 = static_cast<uint32_t>(rng.seed), key1 = static_cast<uint32_t>(rng.seed >> 32);
-#pragma GCC unroll 10
-  for (int round = 0; round < 10; ++round) {
-    const WideVec product0 = multiply_low(word0, 0xD2511F53);
-    const WideVec product1 = multiply_low(word2, 0xCD9E8D57);
-    word0 = (product1 >> 32) ^ word1 ^ uint64_t{key0};
-    word1 = product1;
-    word2 = (product0 >> 32) ^ word3 ^ uint64_t{key1};
-    word3 = product0;
-    key0 += 0x9E3779B9;
-    key1 += 0xBB67AE85;
+// Words are kept in the low halves of 64-bit lanes; what is above them does not count.
+struct Draw {
+  WideVec step, key0[10], key1[10], lane;
+
+  explicit Draw(const Dropout& rng) : step(WideVec{} + rng.step) {
+    uint32_t low = static_cast<uint32_t>(rng.seed), high = static_cast<uint32_t>(rng.seed >> 32);
+    for (int round = 0; round < 10; ++round) {
+      key0[round] = WideVec{} + low;
+      key1[round] = WideVec{} + high;
+      low += 0x9E3779B9;
+      high += 0xBB67AE85;
+    }
+    for (int i = 0; i < kCounters; ++i) lane[i] = static_cast<uint64_t>(i);
   }
-  constexpr uint64_t kLow = 0xffffffff;
-  interleave((word0 & kLow) | word1 << 32, (word2 & kLow) | word3 << 32, bits);
-}
+
+  // The numbers of the counters from `first` on, in their order: element 4 i + w takes word w of
+  // counter i.
+  void operator()(uint64_t first, IntVec (&bits)[kVecs][2]) const {
+    WideVec word0[kVecs], word1[kVecs], word2[kVecs], word3[kVecs];
+    for (int v = 0; v < kVecs; ++v) {
+      word0[v] = lane + (first + static_cast<uint64_t>(v * kCounters));
+      word1[v] = word0[v] >> 32;
+      word2[v] = step;
+      word3[v] = step >> 32;
+    }
+#pragma GCC unroll 10
+    for (int round = 0; round < 10; ++round) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVecs; ++v) {
+        const WideVec product0 = multiply_low(word0[v], 0xD2511F53);
+        const WideVec product1 = multiply_low(word2[v], 0xCD9E8D57);
+        word0[v] = (product1 >> 32) ^ word1[v] ^ key0[round];
+        word1[v] = product1;
+        word2[v] = (product0 >> 32) ^ word3[v] ^ key1[round];
+        word3[v] = product0;
+      }
+    }
+    constexpr uint64_t kLow = 0xffffffff;
+    for (int v = 0; v < kVecs; ++v) {
+      interleave((word0[v] & kLow) | word1[v] << 32, (word2[v] & kLow) | word3[v] << 32, bits[v]);
+    }
+  }
+};
 
 }  // namespace
 
@@ -44,13 +66,15 @@ void dropout(const Dropout& rng, int64_t n, const float* x, float* y) {
   const float scale = rng.p < 1.0f ? 1.0f / (1.0f - rng.p) : 0.0f;
   constexpr int64_t kCost = 4;
   const int64_t n_draws = (n + kElements - 1) / kElements;
-  for_each_range(n_draws, kCost * kElements, [=](int64_t from, int64_t to) {
+  const Draw draw(rng);
+  for_each_range(n_draws, kCost * kElements, [&](int64_t from, int64_t to) {
     for (int64_t k = from; k < to; ++k) {
-      IntVec bits[2];
-      draw(rng, layer | static_cast<uint64_t>(k * kCounters), bits);
-      for (int half = 0; half < 2; ++half) {
-        const Vec factor = (UnsignedVec)bits[half] < dropped_below ? Vec{} : splat(scale);
-        const int64_t i = k * kElements + half * kWidth, count = n - i;
+      IntVec bits[kVecs][2];
+      draw(layer | static_cast<uint64_t>(k * kCounters * kVecs), bits);
+      for (int part = 0; part < 2 * kVecs; ++part) {
+        const auto numbers = (UnsignedVec)bits[part / 2][part % 2];
+        const Vec factor = numbers < dropped_below ? Vec{} : splat(scale);
+        const int64_t i = k * kElements + part * kWidth, count = n - i;
         // Multiplied even where dropped: NaN stays NaN, as in PyTorch.
         if (count >= kWidth) {
           store(y + i, load(x + i) * factor);
