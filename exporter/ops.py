@@ -203,6 +203,33 @@ def batch_norm_backward(
     return torch.empty_like(x), x.new_empty([x.shape[1]]), x.new_empty([x.shape[1]])
 
 
+# The same with an activation of y that is a clamp: `kind` is relu or hardtanh, with a and b as those of `activation`.
+
+
+@_operator(
+    "(Tensor x, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps, "
+    "str kind, float a, float b) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+def batch_norm_activation_train(x: Tensor, *_: Any) -> tuple[Tensor, ...]:
+    return (torch.empty_like(x), *(x.new_empty([x.shape[1]]) for _ in range(4)))
+
+
+@_operator(
+    "(Tensor x, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, float eps, str kind, float a, float b) -> Tensor"
+)
+def batch_norm_activation_eval(x: Tensor, *_: Any) -> Tensor:
+    return torch.empty_like(x)
+
+
+@_operator(
+    "(Tensor grad, Tensor y, Tensor x, Tensor? weight, Tensor mean, Tensor var, bool batch_statistics, float eps, "
+    "str kind, float a, float b) -> (Tensor, Tensor, Tensor)"
+)
+def batch_norm_activation_backward(grad: Tensor, y: Tensor, x: Tensor, *_: Any) -> tuple[Tensor, ...]:
+    """`y` is after the activation."""
+    return torch.empty_like(x), x.new_empty([x.shape[1]]), x.new_empty([x.shape[1]])
+
+
 @_operator("(Tensor x, Tensor? weight, Tensor? bias, int n_axes, float eps) -> (Tensor, Tensor, Tensor)")
 def layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, n_axes: int, eps: float) -> tuple[Tensor, ...]:
     """Over the last `n_axes` axes: (y, mean, 1 / standard deviation)."""
@@ -261,10 +288,11 @@ def expand(x: Tensor, size: Sequence[int]) -> Tensor:
 
 # ---- activations, softmax, losses -------------------------------------------------------------------------------
 
-# kind -> whether backward reads the output (otherwise the input); as `Activation` in runtime_ops/kernels/kernels.h.
+# kind -> whether backward reads the output (otherwise the input). Of hardtanh both say the same, and the output is kept
+# anyway when a layer follows. As `Activation` in runtime_ops/kernels/kernels.h.
 ACTIVATION_SAVES_OUTPUT: dict[str, bool] = {
     "relu": True,
-    "hardtanh": False,
+    "hardtanh": True,
     "leaky_relu": False,
     "elu": False,
     "sigmoid": True,

@@ -257,6 +257,38 @@ def batch_norm_cases() -> Iterator[Case]:
         )
 
 
+def clamp(kind: str, a: float, b: float, y: Tensor) -> Tensor:
+    return torch.relu(y) if kind == "relu" else F.hardtanh(y, a, b)
+
+
+def batch_norm_activation_cases() -> Iterator[Case]:
+    for kind in [("relu", 0.0, 0.0), ("hardtanh", -0.5, 0.75)]:
+        x, grad, weight, bias = rand(4, 3, 5, 6), rand(4, 3, 5, 6), rand(3), rand(3)
+        mean, var = rand(3), rand(3).exp()
+        own_mean, own_var = x.mean((0, 2, 3)), x.var((0, 2, 3), correction=0)
+
+        def train(*args: Any) -> tuple[Tensor, ...]:
+            y, *statistics = batch_norm_train(*args[:-3])
+            return clamp(*args[-3:], y), *statistics
+
+        def evaluate(*args: Any) -> Tensor:
+            return clamp(*args[-3:], batch_norm_eval(*args[:-3]))
+
+        def backward(grad: Tensor, y: Tensor, *args: Any) -> tuple[Tensor, ...]:
+            *others, kind, a, b = args
+            stopped = (y <= 0) if kind == "relu" else (y <= a) | (y >= b)
+            return batch_norm_backward(grad.masked_fill(stopped, 0), *others)
+
+        label = kind[0]
+        yield Case("batch_norm_activation_train", label, (x, weight, bias, mean, var, 0.1, 1e-5, *kind), train, (0,))
+        yield Case("batch_norm_activation_eval", label, (x, weight, bias, mean, var, 1e-5, *kind), evaluate, (0,))
+        y = clamp(*kind, F.batch_norm(x, None, None, weight, bias, True))
+        arguments = (grad, y, x, weight, own_mean, own_var, True, 1e-5, *kind)
+        yield Case("batch_norm_activation_backward", label, arguments, backward)
+        arguments = (grad, y, x, weight, mean, var, False, 1e-5, *kind)
+        yield Case("batch_norm_activation_backward", f"{label}-constant", arguments, backward, (0, 1, 2))
+
+
 def layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, n_axes: int, eps: float) -> tuple[Tensor, ...]:
     axes = list(range(-n_axes, 0))
     y = F.layer_norm(x, x.shape[-n_axes:], weight, bias, eps)
@@ -607,6 +639,7 @@ CASES = [
     *convolution_cases(),
     *transposed_convolution_cases(),
     *batch_norm_cases(),
+    *batch_norm_activation_cases(),
     *layer_norm_cases(),
     *group_norm_cases(),
     *arithmetic_cases(),

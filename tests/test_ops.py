@@ -194,6 +194,11 @@ REFUSED: list[tuple[str, tuple[Any, ...], str]] = [
     ("convolution_input_grad", (rand(2, 4, 8), rand(4, 3, 3), None, [9], *_LINE), "a map of 1x9 has 1x7 windows"),
     ("convolution_weight_grad", (rand(2, 4, 8), rand(3, 3, 8), [1], *_LINE), "batches of 2 and 3"),
     ("batch_norm_train", (rand(1, 3), None, None, None, None, 0.1, 1e-5), "one value per channel"),
+    (
+        "batch_norm_activation_eval",
+        (rand(2, 3), None, None, rand(3), rand(3), 1e-5, "gelu", 0.0, 0.0),
+        "only relu and hardtanh",
+    ),
     ("batch_norm_eval", (rand(2, 3), None, None, rand(3), rand(4), 1e-5), "var has shape [4], expected [3]"),
     ("layer_norm", (rand(2, 3), None, None, 3, 1e-5), "n_axes is 3, x has 2 axes"),
     ("group_norm", (rand(2, 6, 4), None, None, 4, 1e-5), "6 channels are not divided by 4 groups"),

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -98,9 +99,12 @@ void conv2d_weight_grad(const Conv2d& shape, const float* grad_y, const float* x
 // biased variance. running_* may be null (then new_running_* are set to the batch's mean and
 // unbiased variance), and new_running_* may be running_*. The unbiased variance of a single
 // value is NaN, as in PyTorch.
+//
+// y is then clamped to [low, high], which makes ReLU and ReLU6 part of it; NaN is no bound.
 struct BatchNorm {
   int64_t n, c, spatial;
   float eps;
+  float low = std::numeric_limits<float>::quiet_NaN(), high = low;
 };
 void batch_norm_train(const BatchNorm& shape, const float* x, const float* weight,
                       const float* bias, const float* running_mean, const float* running_var,
@@ -108,10 +112,11 @@ void batch_norm_train(const BatchNorm& shape, const float* x, const float* weigh
                       float* new_running_var);
 void batch_norm_eval(const BatchNorm& shape, const float* x, const float* weight, const float* bias,
                      const float* mean, const float* var, float* y);
-// `batch_statistics`: mean and var came from x (training); otherwise they are constants.
+// `batch_statistics`: mean and var came from x (training); otherwise they are constants. Where
+// there are bounds, y tells which elements they stopped; otherwise it may be null.
 void batch_norm_backward(const BatchNorm& shape, bool batch_statistics, const float* grad_y,
-                         const float* x, const float* weight, const float* mean, const float* var,
-                         float* grad_x, float* grad_weight, float* grad_bias);
+                         const float* y, const float* x, const float* weight, const float* mean,
+                         const float* var, float* grad_x, float* grad_weight, float* grad_bias);
 
 // x[rows, n]; weight and bias have n entries or are null; mean and rstd have `rows`.
 struct LayerNorm {
@@ -150,7 +155,7 @@ void strided_copy(int n_dims, const int64_t* sizes, const int64_t* x_strides, co
 
 enum class Activation {
   kRelu,       // backward reads y
-  kHardtanh,   // clamp to [a, b]; backward reads x
+  kHardtanh,   // clamp to [a, b]; backward reads x or y, which say the same
   kLeakyRelu,  // slope a; backward reads x
   kElu,        // alpha a (scale and input scale 1); backward reads x
   kSigmoid,    // backward reads y

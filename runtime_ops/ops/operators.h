@@ -14,8 +14,11 @@ void convolution_input_grad(Arguments& args);
 void convolution_weight_grad(Arguments& args);
 
 void batch_norm_train(Arguments& args);
+void batch_norm_activation_train(Arguments& args);
 void batch_norm_eval(Arguments& args);
+void batch_norm_activation_eval(Arguments& args);
 void batch_norm_backward(Arguments& args);
+void batch_norm_activation_backward(Arguments& args);
 void layer_norm(Arguments& args);
 void layer_norm_backward(Arguments& args);
 void group_norm(Arguments& args);

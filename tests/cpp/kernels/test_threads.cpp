@@ -99,7 +99,7 @@ TEST_F(Threads, Normalization) {
                      a.data(), b.data(), c.data(), d.data());
   });
   expect_same(n, [&](float* y) {
-    batch_norm_backward({4, 24, 1100, 1e-5f}, true, g.data(), x.data(), w.data(), a.data(),
+    batch_norm_backward({4, 24, 1100, 1e-5f}, true, g.data(), nullptr, x.data(), w.data(), a.data(),
                         b.data(), y, c.data(), d.data());
   });
   expect_same(n, [&](float* y) {
