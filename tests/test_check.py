@@ -162,8 +162,6 @@ def test_a_small_gradient_is_measured_against_a_floor() -> None:
     expected = {"weight": torch.tensor([1.0]), "bias": torch.tensor([1e-6])}
     found = {"weight": torch.tensor([1.0]), "bias": torch.tensor([1.01e-6])}
     assert relative_errors(found, expected)["bias"] == pytest.approx(1e-5, rel=1e-2)  # of 1e-3
-    found["bias"] = torch.tensor([1e-4])
-    assert relative_errors(found, expected)["bias"] == pytest.approx(0.1, rel=1e-3)
 
 
 def test_empty_parameters_are_no_error() -> None:

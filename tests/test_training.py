@@ -28,7 +28,8 @@ from daf.exporter.fuse_optimizer import AdamW, Sgd
 MODELS = sorted(str(path) for path in (Path(__file__).parent / "models").glob("*.py"))
 N_STEPS = 20
 N_BATCHES = 8
-N_ROUNDINGS = 3
+N_DRAWS = 12  # of the first step, which decide whether float32 decides it
+N_RUNS = 3
 FIRST_STEP_LIMIT = 1e-4
 # The program is one draw more: it may be the farthest, though not by much.
 LUCK = 2.0
@@ -66,18 +67,14 @@ def on_a_decided_batch(export: Export, optimizer: Sgd | AdamW) -> tuple[Export, 
     """The export with the first batch whose gradients float32 decides, its exact run and its float32 runs."""
     for seed in range(N_BATCHES):
         candidate = replace(export, batch=nearby(export.batch, seed))
-        exact, *runs = eager_runs(candidate, optimizer, 0)
-        if all(worst_gradient_error(run, exact) < FIRST_STEP_LIMIT for run in runs):
+        exact = train_eager(candidate, optimizer, 0, double=True)
+        draws = (train_eager(candidate, optimizer, 0, double=False, rounding=r) for r in range(N_DRAWS))
+        if all(worst_gradient_error(run, exact) < FIRST_STEP_LIMIT for run in draws):
             print(f"batch {seed}")
-            exact, *runs = eager_runs(candidate, optimizer, N_STEPS)
+            exact = train_eager(candidate, optimizer, N_STEPS, double=True)
+            runs = [train_eager(candidate, optimizer, N_STEPS, double=False, rounding=r) for r in range(N_RUNS)]
             return candidate, exact, runs
     raise AssertionError(f"no batch of {N_BATCHES} has gradients that eager float32 decides: choose other settings")
-
-
-def eager_runs(export: Export, optimizer: Sgd | AdamW, n_steps: int) -> list[TrainingRun]:
-    """In float64, then in float32 with several roundings of the first weights."""
-    exact = train_eager(export, optimizer, n_steps, double=True)
-    return [exact] + [train_eager(export, optimizer, n_steps, double=False, rounding=r) for r in range(N_ROUNDINGS)]
 
 
 def nearby(batch: tuple[Tensor, ...], seed: int) -> tuple[Tensor, ...]:

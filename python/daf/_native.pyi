@@ -22,6 +22,8 @@ class Session:
 
         Without `lr`, the manifest's.
         """
+    def profile(self) -> list[tuple[str, float]]:
+        """Operator and microseconds of each instruction of the last step, in their order."""
     def outputs(self) -> dict[str, npt.NDArray[Any]]:
         """Copies of the outputs of the last step (`loss`, `grad:NAME`); an error once predict() has run."""
     def predict(self, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]: ...
@@ -38,6 +40,13 @@ class Session:
     @property
     def seed(self) -> int: ...
 
+class OperatorCall:
+    """One kernel, called outside of any program; for benchmarks."""
+
+    def __init__(self, name: str, arguments: Sequence[Any]) -> None:
+        """`name` as in operator_names(); arguments as in its schema, then its out tensors. Arrays are used in place."""
+    def run(self) -> None: ...
+
 def run(request_json: str, on_line: Callable[[str], None], should_stop: Callable[[], bool]) -> str:
     """Runs a whole request and returns the footer's line; `on_line` gets every line of the trace.
 
@@ -49,6 +58,9 @@ def epoch_order(seed: int, epoch: int, n_samples: int) -> npt.NDArray[np.int64]:
 def dropout(x: npt.NDArray[np.float32], p: float, seed: int, step: int, layer: int) -> npt.NDArray[np.float32]: ...
 def max_workspace_bytes() -> int:
     """The most scratch memory that a kernel takes."""
+
+def set_threads(n: int) -> None:
+    """How many threads the kernels run on from now on."""
 
 def operator_names() -> list[str]:
     """All kernels registered in this process."""
