@@ -20,6 +20,9 @@ missing_packages() {
   elif ! echo '#include <gtest/gtest.h>' | g++ -E -x c++ - >/dev/null 2>&1; then
     echo libgtest-dev
   fi
+  # For the tests of pages and of devices.
+  command -v chromium >/dev/null || command -v google-chrome >/dev/null || echo chromium
+  command -v ip >/dev/null || [ -x /usr/sbin/ip ] || echo iproute2
   "$python" -c 'import ensurepip' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null ||
     echo python3-dev
@@ -70,4 +73,13 @@ if [ ! -f "$stamp" ] || [ "$wanted" != "$(cat "$stamp")" ]; then
   echo "$wanted" >"$stamp.new"
   pip -r "$stamp.new"
   mv "$stamp.new" "$stamp"
+fi
+
+# The device that the tests talk to. Tried once: without it, they are skipped.
+if [ ! -e .venv/adbd ]; then
+  echo "getting adbd for the tests of devices (35 MB)"
+  tools/get_adbd.sh .venv/adbd >.venv/adbd.log 2>&1 || {
+    mkdir -p .venv/adbd
+    echo "SKIP getting adbd: see .venv/adbd.log; to try again: tools/get_adbd.sh .venv/adbd" >&2
+  }
 fi

@@ -130,6 +130,18 @@ void check_state(const Manifest& manifest) {
   }
 }
 
+Json parse_activations(const JsonFields& activations) {
+  Json::Array kept;
+  for (const JsonFields& tensor : activations.objects("kept")) {
+    kept.push_back(Json::Object{{"name", tensor.string("name")},
+                                {"module", tensor.string("module")},
+                                {"scheme", tensor.string("scheme")},
+                                {"raw_bytes", tensor.size("raw_bytes")},
+                                {"stored_bytes", tensor.size("stored_bytes")}});
+  }
+  return kept;
+}
+
 }  // namespace
 
 Manifest Manifest::parse(const std::string& text) {
@@ -164,6 +176,7 @@ Manifest Manifest::parse(const std::string& text) {
     manifest.state.push_back(parse_state_tensor(tensor));
   }
   check_state(manifest);
+  manifest.activations = parse_activations(fields.object("activations"));
   manifest.memory_plan = fields.get("memory");
   manifest.activation_bytes = fields.object("memory").size("activations");
   manifest.gradient_bytes = fields.object("memory").size("gradients");

@@ -44,6 +44,7 @@ struct Manifest {
   int64_t state_memory_id = 0;  // ids count from 1
   int64_t state_size_bytes = 0;
   std::vector<StateTensor> state;
+  Json activations = Json::Array{};                  // kept for backward: names, schemes and sizes
   Json memory_plan;                                  // the exporter's prediction, as it is
   int64_t activation_bytes = 0, gradient_bytes = 0;  // of it
 

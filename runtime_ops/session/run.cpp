@@ -9,12 +9,15 @@
 #include "runtime_ops/session/error.h"
 #include "runtime_ops/session/file.h"
 #include "runtime_ops/session/session.h"
+#include "runtime_ops/session/thermal_probe.h"
 #include "runtime_ops/session/trace.h"
 
 namespace daf {
 namespace {
 
-constexpr int64_t kStepsPerPss = 50;  // reading it takes milliseconds
+// Reading these takes milliseconds.
+constexpr int64_t kStepsPerPss = 50;
+constexpr int64_t kTemperaturePeriodUs = 1'000'000;
 
 class Run {
  public:
@@ -51,6 +54,7 @@ class Run {
                                  std::chrono::system_clock::now().time_since_epoch())
                                  .count();
     header.memory_plan = manifest_.memory_plan;
+    header.activations = manifest_.activations;
     header.rss_baseline_bytes = process_.rss;
     trace_.write(to_json(header));
   }
@@ -102,8 +106,12 @@ class Run {
     row.peak = held_;
     trace_.write(to_json(row));
 
-    CounterRow counters = {row.step, elapsed_us(), held_, process_, std::nullopt};
+    CounterRow counters = {row.step, elapsed_us(), held_, process_, std::nullopt, std::nullopt};
     if (n_steps_ % kStepsPerPss == 1) counters.pss_bytes = read_pss_bytes();
+    if (n_steps_ == 1 || counters.t_us - temperature_read_us_ >= kTemperaturePeriodUs) {
+      counters.temperature_mc = read_temperature_mc();
+      temperature_read_us_ = counters.t_us;
+    }
     trace_.write(to_json(counters));
   }
 
@@ -161,6 +169,7 @@ class Run {
   MemoryParts held_;
   ProcessMemory process_;
   int64_t peak_rss_and_swap_ = 0;
+  int64_t temperature_read_us_ = 0;
 };
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace daf {
 namespace {
 
 constexpr int kTraceSchema = 1;
-constexpr int kTraceMinor = 0;
+constexpr int kTraceMinor = 1;
 
 Json::Object parts_json(const MemoryParts& parts) {
   return {{"weights", parts.weights},         {"constants", parts.constants},
@@ -54,7 +54,8 @@ Json to_json(const TraceHeader& header) {
       {"config", header.config},
       {"clock", Json::Object{{"unit", "us"}, {"started_unix_ms", header.started_unix_ms}}},
       {"memory_plan", header.memory_plan},
-      {"rss_baseline_bytes", header.rss_baseline_bytes}};
+      {"rss_baseline_bytes", header.rss_baseline_bytes},
+      {"activations", header.activations}};
 }
 
 Json to_json(const StepRow& row) {
@@ -77,6 +78,7 @@ Json to_json(const CounterRow& row) {
   fields.push_back({"rss", row.process.rss});
   fields.push_back({"swap", row.process.swap});
   if (row.pss_bytes) fields.push_back({"pss", *row.pss_bytes});
+  if (row.temperature_mc) fields.push_back({"temperature_mc", *row.temperature_mc});
   return fields;
 }
 
