@@ -75,6 +75,46 @@ def gemm(a: Tensor, b: Tensor, bias: Tensor | None, transpose_a: bool, transpose
     return a.new_empty([*a.shape[:-2], rows, columns])
 
 
+@_operator(
+    "(Tensor a, Tensor b, Tensor? bias, Tensor? addend, bool transpose_a, bool transpose_b, float alpha) -> Tensor"
+)
+def gemm_add(
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None,
+    addend: Tensor | None,
+    transpose_a: bool,
+    transpose_b: bool,
+    alpha: float,
+) -> Tensor:
+    """alpha op(a) @ op(b) + bias + addend, of matrices."""
+    return gemm(a, b, bias, transpose_a, transpose_b)  # type: ignore[no-any-return]
+
+
+@_operator(
+    "(Tensor a, Tensor b, bool transpose_a, bool transpose_b, bool a_rows_first, bool b_rows_first, "
+    "bool out_rows_first, float alpha) -> Tensor"
+)
+def batch_gemm(
+    a: Tensor,
+    b: Tensor,
+    transpose_a: bool,
+    transpose_b: bool,
+    a_rows_first: bool,
+    b_rows_first: bool,
+    out_rows_first: bool,
+    alpha: float,
+) -> Tensor:
+    """alpha op(a) @ op(b) for each head of an attention.
+
+    A tensor is [batch, heads, rows, columns], or [batch, rows, heads, columns] where its flag says rows first.
+    """
+    batch, heads = a.shape[0], a.shape[2 if a_rows_first else 1]
+    m = a.shape[3] if transpose_a else a.shape[1 if a_rows_first else 2]
+    n = b.shape[1 if b_rows_first else 2] if transpose_b else b.shape[3]
+    return a.new_empty([batch, m, heads, n] if out_rows_first else [batch, heads, m, n])
+
+
 @_operator("(Tensor x, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor")
 def convolution(
     x: Tensor,
@@ -163,6 +203,33 @@ def batch_norm_backward(
     return torch.empty_like(x), x.new_empty([x.shape[1]]), x.new_empty([x.shape[1]])
 
 
+# The same with an activation of y that is a clamp: `kind` is relu or hardtanh, with a and b as those of `activation`.
+
+
+@_operator(
+    "(Tensor x, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps, "
+    "str kind, float a, float b) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+def batch_norm_activation_train(x: Tensor, *_: Any) -> tuple[Tensor, ...]:
+    return (torch.empty_like(x), *(x.new_empty([x.shape[1]]) for _ in range(4)))
+
+
+@_operator(
+    "(Tensor x, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, float eps, str kind, float a, float b) -> Tensor"
+)
+def batch_norm_activation_eval(x: Tensor, *_: Any) -> Tensor:
+    return torch.empty_like(x)
+
+
+@_operator(
+    "(Tensor grad, Tensor y, Tensor x, Tensor? weight, Tensor mean, Tensor var, bool batch_statistics, float eps, "
+    "str kind, float a, float b) -> (Tensor, Tensor, Tensor)"
+)
+def batch_norm_activation_backward(grad: Tensor, y: Tensor, x: Tensor, *_: Any) -> tuple[Tensor, ...]:
+    """`y` is after the activation."""
+    return torch.empty_like(x), x.new_empty([x.shape[1]]), x.new_empty([x.shape[1]])
+
+
 @_operator("(Tensor x, Tensor? weight, Tensor? bias, int n_axes, float eps) -> (Tensor, Tensor, Tensor)")
 def layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, n_axes: int, eps: float) -> tuple[Tensor, ...]:
     """Over the last `n_axes` axes: (y, mean, 1 / standard deviation)."""
@@ -191,12 +258,41 @@ def group_norm_backward(
     return torch.empty_like(x), x.new_empty([x.shape[1]]), x.new_empty([x.shape[1]])
 
 
+# ---- arithmetic and copies ------------------------------------------------------------------------------------
+
+# As `Arithmetic` in runtime_ops/kernels/kernels.h.
+ARITHMETIC = ("add", "subtract", "multiply", "divide")
+
+
+@_operator("(Tensor a, Tensor b, str kind) -> Tensor")
+def arithmetic(a: Tensor, b: Tensor, kind: str) -> Tensor:
+    return a.new_empty(torch.broadcast_shapes(a.shape, b.shape))
+
+
+@_operator("(Tensor a, float b, str kind) -> Tensor")
+def arithmetic_scalar(a: Tensor, b: float, kind: str) -> Tensor:
+    return torch.empty_like(a)
+
+
+@_operator("(Tensor x, int[] axes) -> Tensor")
+def permute(x: Tensor, axes: Sequence[int]) -> Tensor:
+    return x.new_empty([x.shape[axis] for axis in axes])
+
+
+@_operator("(Tensor x, SymInt[] size) -> Tensor")
+def expand(x: Tensor, size: Sequence[int]) -> Tensor:
+    """A size of -1 is that of x."""
+    n_new = len(size) - x.dim()
+    return x.new_empty([x.shape[i - n_new] if n == -1 and i >= n_new else n for i, n in enumerate(size)])
+
+
 # ---- activations, softmax, losses -------------------------------------------------------------------------------
 
-# kind -> whether backward reads the output (otherwise the input); as `Activation` in runtime_ops/kernels/kernels.h.
+# kind -> whether backward reads the output (otherwise the input). Of hardtanh both say the same, and the output is kept
+# anyway when a layer follows. As `Activation` in runtime_ops/kernels/kernels.h.
 ACTIVATION_SAVES_OUTPUT: dict[str, bool] = {
     "relu": True,
-    "hardtanh": False,
+    "hardtanh": True,
     "leaky_relu": False,
     "elu": False,
     "sigmoid": True,
@@ -226,6 +322,12 @@ def softmax(x: Tensor, axis: int, log: bool) -> Tensor:
 @_operator("(Tensor grad, Tensor y, int axis, bool log) -> Tensor")
 def softmax_backward(grad: Tensor, y: Tensor, axis: int, log: bool) -> Tensor:
     return torch.empty_like(y)
+
+
+@_operator("(Tensor x, Tensor mask) -> Tensor")
+def masked_softmax(x: Tensor, mask: Tensor) -> Tensor:
+    """Over the last axis of x + mask."""
+    return torch.empty_like(x)
 
 
 @_operator("(Tensor log_p, Tensor target, Tensor? weight, int reduction, int ignore_index) -> (Tensor, Tensor)")

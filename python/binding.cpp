@@ -12,11 +12,14 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "python/bench_binding.h"
 #include "runtime_ops/kernels/kernels.h"
 #include "runtime_ops/session/dataset.h"
 #include "runtime_ops/session/error.h"
+#include "runtime_ops/session/operator_call.h"
 #include "runtime_ops/session/run.h"
 #include "runtime_ops/session/session.h"
 
@@ -66,6 +69,15 @@ class Session {
     const py::gil_scoped_release no_gil;
     const std::lock_guard lock(mutex_);
     return session_.step(views, lr).loss;
+  }
+
+  std::vector<std::pair<std::string, double>> profile() {
+    const auto lock = lock_with_gil();
+    std::vector<std::pair<std::string, double>> times;
+    for (const InstructionTime& time : session_.profile()) {
+      times.emplace_back(time.operator_name, static_cast<double>(time.elapsed_ns) / 1000);
+    }
+    return times;
   }
 
   py::dict outputs() {
@@ -208,6 +220,45 @@ std::string run_request(const std::string& request_json,
   return footer;
 }
 
+// Keeps the arrays that the call reads and writes.
+class PythonOperatorCall {
+ public:
+  PythonOperatorCall(const std::string& name, const py::sequence& arguments)
+      : arguments_(arguments), call_(name, converted(arguments_)) {}
+
+  void run() {
+    const py::gil_scoped_release no_gil;
+    call_.run();
+  }
+
+ private:
+  static std::vector<OperatorCall::Argument> converted(const py::tuple& arguments) {
+    std::vector<OperatorCall::Argument> result;
+    for (const py::handle& argument : arguments) {
+      if (py::isinstance<py::array>(argument)) {
+        result.emplace_back(view_array(argument, "argument", Exit::kUsage,
+                                       "cannot call an operator:", "a C-contiguous array"));
+      } else if (argument.is_none()) {
+        result.emplace_back(std::monostate());
+      } else if (py::isinstance<py::bool_>(argument)) {
+        result.emplace_back(py::cast<bool>(argument));
+      } else if (py::isinstance<py::int_>(argument)) {
+        result.emplace_back(py::cast<int64_t>(argument));
+      } else if (py::isinstance<py::float_>(argument)) {
+        result.emplace_back(py::cast<double>(argument));
+      } else if (py::isinstance<py::str>(argument)) {
+        result.emplace_back(py::cast<std::string>(argument));
+      } else {
+        result.emplace_back(py::cast<std::vector<int64_t>>(argument));
+      }
+    }
+    return result;
+  }
+
+  py::tuple arguments_;
+  OperatorCall call_;
+};
+
 py::array_t<int64_t> epoch_order_array(uint64_t seed, uint64_t epoch, int64_t n_samples) {
   if (n_samples < 0 || n_samples > int64_t{UINT32_MAX}) {
     throw DafError(Exit::kUsage, "cannot order " + std::to_string(n_samples) +
@@ -267,6 +318,7 @@ PYBIND11_MODULE(_native, m) {
       .def(py::init<const std::string&, const std::string&, int64_t>(), py::arg("program"),
            py::arg("manifest"), py::kw_only(), py::arg("seed") = 0)
       .def("step", &Session::step, py::arg("inputs"), py::arg("lr") = py::none())
+      .def("profile", &Session::profile)
       .def("outputs", &Session::outputs)
       .def("predict", &Session::predict, py::arg("inputs"))
       .def("state", &Session::state)
@@ -276,10 +328,16 @@ PYBIND11_MODULE(_native, m) {
       .def("memory", &Session::memory)
       .def_property_readonly("step_count", &Session::step_count)
       .def_property_readonly("seed", &Session::seed);
+  py::class_<PythonOperatorCall>(m, "OperatorCall")
+      .def(py::init<const std::string&, const py::sequence&>(), py::arg("name"),
+           py::arg("arguments"))
+      .def("run", &PythonOperatorCall::run);
   m.def("run", &run_request, py::arg("request_json"), py::arg("on_line"), py::arg("should_stop"));
   m.def("epoch_order", &epoch_order_array, py::arg("seed"), py::arg("epoch"), py::arg("n_samples"));
   m.def("dropout", &dropout_array, py::arg("x"), py::arg("p"), py::arg("seed"), py::arg("step"),
         py::arg("layer"));
   m.def("operator_names", &operator_names);
   m.def("max_workspace_bytes", &max_scratch_bytes);
+  bind_store_bench(m);
+  m.def("set_threads", &set_threads, py::arg("n"));
 }

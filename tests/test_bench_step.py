@@ -4,19 +4,39 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from daf.tools import bench_step
+from daf.tools.bench import bench
+
+KEYS = {"name", "setting", "ours", "peer", "peer_value", "ratio", "unit", "spread"}
 
 
 def test_results_have_a_ratio_against_the_peer_of_the_same_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(bench_step, "CASES", (("mlp_digits", 4, {"width": "8"}),))
     monkeypatch.setattr(bench_step, "MIN_SLICE_S", 0.0)
-    bench_step.run_bench(2, 1, tmp_path / "b.json")
-    (result,) = json.loads((tmp_path / "b.json").read_text())["results"]
-    assert set(result) == {"name", "setting", "ours", "peer", "peer_value", "ratio", "unit", "spread"}
-    assert result["setting"] == "width=8, batch 4, 1 thread"
-    assert result["ratio"] == pytest.approx(result["ours"] / result["peer_value"])
-    assert result["unit"] == "ms"
-    assert "mlp_digits" in capsys.readouterr().out
+    case = bench_step.StepCase("mlp_digits", 4, {"width": "8"})
+    bench_step.run_bench([case], [1, 2], 2, True, tmp_path / "b.json")
+    one, two = json.loads((tmp_path / "b.json").read_text())["results"]
+    assert set(one) == set(two) == KEYS
+    assert one["setting"] == "width=8, batch 4, 1 thread"
+    assert two["setting"] == "width=8, batch 4, 2 threads"
+    assert one["ratio"] == pytest.approx(one["ours"] / one["peer_value"])
+    assert one["unit"] == "ms"
+    printed = capsys.readouterr().out
+    assert "mlp_digits" in printed
+    assert "daf::gemm.out" in printed, "the profile"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["step", "--batch-size", "4"], "need a MODEL"),
+        (["step", "mlp_digits", "--set", "width"], "'width' is not of the form name=value"),
+    ],
+)
+def test_refuses(arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(bench, arguments)
+    assert result.exit_code == 2
+    assert message in result.output

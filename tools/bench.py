@@ -11,25 +11,115 @@ from daf.files import check_output
 
 @click.group(short_help="Measure speed against PyTorch.")
 def bench() -> None:
-    """Measure speed against PyTorch, on this machine, in the same run."""
+    """Measure speed against PyTorch, on this machine, in the same run.
+
+    Both sides are run by turns, with the same number of threads. With one thread, processor time is measured, otherwise
+    elapsed time. Values are medians over the repeats, the spread is that of the ratio.
+    """
+
+
+_json = click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the results here.")
+_repeats = click.option("--repeats", type=click.IntRange(min=1), default=5, show_default=True)
+_threads = click.option(
+    "--threads", type=click.IntRange(1, 256), multiple=True, default=(1, 2), show_default=True, help="May be repeated."
+)
+_quick = click.option("--quick", is_flag=True, help="A few small cases, in less than a minute.")
 
 
 @bench.command(short_help="Time of a training step.")
-@click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the results here.")
-@click.option("--repeats", type=click.IntRange(min=1), default=7, show_default=True)
-@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="For both sides.")
-def step(json_path: Path | None, repeats: int, threads: int) -> None:
-    """Time a training step of small models, here and in PyTorch, by turns.
+@click.argument("model", required=False)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A model setting.")
+@click.option("--batch-size", "batch_sizes", type=click.IntRange(min=1), multiple=True, help="May be repeated.")
+@click.option("--optimizer", type=click.Choice(["sgd", "adamw"]), default="sgd", show_default=True)
+@click.option("--profile", is_flag=True, help="Show where the time goes, by operator.")
+@_json
+@_repeats
+@_threads
+@_quick
+def step(
+    model: str | None,
+    settings: tuple[str, ...],
+    batch_sizes: tuple[int, ...],
+    optimizer: str,
+    profile: bool,
+    json_path: Path | None,
+    repeats: int,
+    threads: tuple[int, ...],
+    quick: bool,
+) -> None:
+    """Time a training step, here and in PyTorch: of MODEL, or of five models of the zoo.
 
-    Prints the median over the repeats. A ratio above 1 means that the program is slower than PyTorch.
+    A ratio above 1 means that the program is slower than PyTorch.
 
     \b
     Examples:
-      daf bench step
-      daf bench step --repeats 15 --json bench.json
+      daf bench step --json bench.json
+      daf bench step --quick
+      daf bench step resnet18 --set width=16 --batch-size 8 --profile
+      daf bench step mobilenet_v2 --batch-size 1 --batch-size 8 --batch-size 64 --threads 2
+    """
+    if model is None and (settings or batch_sizes):
+        raise click.UsageError("--set and --batch-size need a MODEL")
+    if json_path is not None:
+        check_output(json_path)
+    from daf.tools.bench_step import CASES, QUICK_CASES, StepCase, run_bench
+
+    if model is not None:
+        chosen = dict(_pair(setting) for setting in settings)
+        cases = tuple(StepCase(model, n, chosen, optimizer) for n in batch_sizes or (8,))
+    else:
+        cases = QUICK_CASES if quick else CASES
+    run_bench(cases, threads, repeats, profile, json_path)
+
+
+@bench.command(short_help="Speed of the kernels.")
+@_json
+@_repeats
+@_threads
+@_quick
+def kernels(json_path: Path | None, repeats: int, threads: tuple[int, ...], quick: bool) -> None:
+    """Measure matrix products, the convolutions of ResNet-18 and MobileNetV2, and passes over memory.
+
+    Values are speeds: a ratio above 1 means that the kernel is faster than PyTorch's.
+
+    \b
+    Examples:
+      daf bench kernels --json kernels.json
+      daf bench kernels --quick --threads 1
     """
     if json_path is not None:
         check_output(json_path)
-    from daf.tools.bench_step import run_bench
+    from daf.tools.bench_kernels import run_bench
 
-    run_bench(repeats, threads, json_path)
+    run_bench(threads, repeats, quick, json_path)
+
+
+@bench.command(short_help="Speed and waste of the activation store.")
+@click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the results here.")
+@click.option("--quick", is_flag=True, help="Fewer repeats and smaller cases, in less than a minute.")
+def store(json_path: Path | None, quick: bool) -> None:
+    """Measure the activation store: its codec, its pool of pages, and what it wastes.
+
+    \b
+    pack, unpack        against memcpy of the same floats (above 1: faster)
+    pages, planes       one operation of the pool, as it gets larger
+    memory              over what the activations need to the byte, with random bits in every step
+    steps               all activations of a model stored and read, against copying them
+
+    \b
+    Examples:
+      daf bench store
+      daf bench store --quick --json bench.json
+    """
+    if json_path is not None:
+        check_output(json_path)
+    from daf.tools.bench_store import FULL, QUICK, run_bench
+
+    run_bench(QUICK if quick else FULL, json_path)
+
+
+def _pair(setting: str) -> tuple[str, str]:
+    name, separator, value = setting.partition("=")
+    if not separator or not name:
+        raise click.BadParameter(f"{setting!r} is not of the form name=value, as in --set width=16")
+    return name, value

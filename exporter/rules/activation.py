@@ -68,7 +68,14 @@ def activation_backward(edit: GraphEditor, node: Node) -> Replacement:
     kind = settings(a)
     if kind is None or not is_float32(node):
         return None
-    return edit.call(daf.activation_backward.default, a["grad_output"], a[saved], *kind)
+    value = a[saved]
+    if kind[0] == "hardtanh":  # ATen keeps the input
+        value = next((user for user in value.users if _is_forward(user, kind)), value)
+    return edit.call(daf.activation_backward.default, a["grad_output"], value, *kind)
+
+
+def _is_forward(node: Node, kind: Kind) -> bool:
+    return node.target is daf.activation.default and node.args[1:] == kind
 
 
 @converts(aten._softmax.default, aten._log_softmax.default)

@@ -22,6 +22,8 @@ class Session:
 
         Without `lr`, the manifest's.
         """
+    def profile(self) -> list[tuple[str, float]]:
+        """Operator and microseconds of each instruction of the last step, in their order."""
     def outputs(self) -> dict[str, npt.NDArray[Any]]:
         """Copies of the outputs of the last step (`loss`, `grad:NAME`); an error once predict() has run."""
     def predict(self, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]: ...
@@ -38,6 +40,13 @@ class Session:
     @property
     def seed(self) -> int: ...
 
+class OperatorCall:
+    """One kernel, called outside of any program; for benchmarks."""
+
+    def __init__(self, name: str, arguments: Sequence[Any]) -> None:
+        """`name` as in operator_names(); arguments as in its schema, then its out tensors. Arrays are used in place."""
+    def run(self) -> None: ...
+
 def run(request_json: str, on_line: Callable[[str], None], should_stop: Callable[[], bool]) -> str:
     """Runs a whole request and returns the footer's line; `on_line` gets every line of the trace.
 
@@ -50,5 +59,27 @@ def dropout(x: npt.NDArray[np.float32], p: float, seed: int, step: int, layer: i
 def max_workspace_bytes() -> int:
     """The most scratch memory that a kernel takes."""
 
+def set_threads(n: int) -> None:
+    """How many threads the kernels run on from now on."""
+
 def operator_names() -> list[str]:
     """All kernels registered in this process."""
+
+# ---- for `daf bench store` ----
+
+class BenchCodec:
+    def __init__(self, n_elements: int) -> None: ...
+    def run(self, bits: int) -> tuple[float, float, float]:
+        """Seconds of processor time to copy, pack and unpack all elements."""
+
+def bench_pages(n_pages: int, n_operations: int) -> tuple[float, float]:
+    """Nanoseconds to free a page and take another, in the pool and with malloc."""
+
+def bench_drop_order(n_tensors: int, n_operations: int) -> float:
+    """Nanoseconds to take the cheapest tensor out of the order and put it back."""
+
+def bench_fragmentation(n_steps: int, page_bytes: int, among_others: bool) -> tuple[float, float, float]:
+    """Bytes over what is needed: in pages, held by the pool, held by malloc (0: unknown)."""
+
+def bench_store_steps(n_steps: int, page_bytes: int, grow_step_bytes: int) -> dict[str, Any]:
+    """first_s, later_s, copy_s (lists but the first); used_bytes, committed_bytes, stored_bytes."""

@@ -22,6 +22,7 @@ except ImportError as error:
 try:
     from daf._native import (
         DafError,
+        OperatorCall,
         Session,
         __version__,
         dropout,
@@ -29,6 +30,7 @@ try:
         max_workspace_bytes,
         operator_names,
         run,
+        set_threads,
     )
 except ImportError as error:
     raise UserError(
@@ -38,6 +40,7 @@ except ImportError as error:
 
 __all__ = [
     "DafError",
+    "OperatorCall",
     "Session",
     "__version__",
     "dropout",
@@ -45,4 +48,5 @@ __all__ = [
     "max_workspace_bytes",
     "operator_names",
     "run",
+    "set_threads",
 ]

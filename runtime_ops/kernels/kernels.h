@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -45,15 +46,31 @@ size_t max_scratch_bytes();
 
 // ---- matrix products --------------------------------------------------------------------
 
-// c[m,n] = op(a)[m,k] op(b)[k,n] + bias[n]; op transposes where the flag says so. `lda`, `ldb`
-// and `ldc` are row strides of the matrices as they lie in memory. `bias` may be null.
+// c[m,n] = alpha op(a)[m,k] op(b)[k,n] + bias[n] + addend[m,n]; op transposes where the flag says
+// so. `lda`, `ldb` and `ldc` are row strides of the matrices as they lie in memory.
 struct Gemm {
   int64_t m, n, k;
   bool transpose_a, transpose_b;
   int64_t lda, ldb, ldc;
 };
-void gemm(const Gemm& shape, const float* a, const float* b, const float* bias, float* c,
+struct GemmTerms {
+  float alpha = 1.0f;
+  const float* bias = nullptr;    // or null
+  const float* addend = nullptr;  // lies as c does, or null
+};
+void gemm(const Gemm& shape, const float* a, const float* b, const GemmTerms& terms, float* c,
           Scratch& scratch);
+
+// outer * inner products, c = alpha op(a) op(b) each. Number (i, j) begins at
+// a + i * a_step[0] + j * a_step[1], b and c likewise: heads of an attention are read and written
+// where they lie.
+struct GemmBatch {
+  Gemm product;
+  int64_t outer, inner;
+  int64_t a_step[2], b_step[2], c_step[2];
+};
+void batch_gemm(const GemmBatch& shape, const float* a, const float* b, float alpha, float* c,
+                Scratch& scratch);
 
 // ---- convolution ------------------------------------------------------------------------
 
@@ -82,9 +99,12 @@ void conv2d_weight_grad(const Conv2d& shape, const float* grad_y, const float* x
 // biased variance. running_* may be null (then new_running_* are set to the batch's mean and
 // unbiased variance), and new_running_* may be running_*. The unbiased variance of a single
 // value is NaN, as in PyTorch.
+//
+// y is then clamped to [low, high], which makes ReLU and ReLU6 part of it; NaN is no bound.
 struct BatchNorm {
   int64_t n, c, spatial;
   float eps;
+  float low = std::numeric_limits<float>::quiet_NaN(), high = low;
 };
 void batch_norm_train(const BatchNorm& shape, const float* x, const float* weight,
                       const float* bias, const float* running_mean, const float* running_var,
@@ -92,10 +112,11 @@ void batch_norm_train(const BatchNorm& shape, const float* x, const float* weigh
                       float* new_running_var);
 void batch_norm_eval(const BatchNorm& shape, const float* x, const float* weight, const float* bias,
                      const float* mean, const float* var, float* y);
-// `batch_statistics`: mean and var came from x (training); otherwise they are constants.
+// `batch_statistics`: mean and var came from x (training); otherwise they are constants. Where
+// there are bounds, y tells which elements they stopped; otherwise it may be null.
 void batch_norm_backward(const BatchNorm& shape, bool batch_statistics, const float* grad_y,
-                         const float* x, const float* weight, const float* mean, const float* var,
-                         float* grad_x, float* grad_weight, float* grad_bias);
+                         const float* y, const float* x, const float* weight, const float* mean,
+                         const float* var, float* grad_x, float* grad_weight, float* grad_bias);
 
 // x[rows, n]; weight and bias have n entries or are null; mean and rstd have `rows`.
 struct LayerNorm {
@@ -119,11 +140,22 @@ void group_norm_backward(const GroupNorm& shape, const float* grad_y, const floa
                          const float* weight, const float* mean, const float* rstd, float* grad_x,
                          float* grad_weight, float* grad_bias);
 
+// ---- arithmetic and copies --------------------------------------------------------------
+
+// y[i] = a[i] op b[i] over n_dims <= 16 axes; strides are in elements, those of y are contiguous.
+// The last axis of a and b has stride 1, or 0 where all elements are the same one.
+enum class Arithmetic { kAdd, kSubtract, kMultiply, kDivide };
+void arithmetic(Arithmetic kind, int n_dims, const int64_t* sizes, const int64_t* a_strides,
+                const int64_t* b_strides, const float* a, const float* b, float* y);
+// y[i] = x[i], x with any strides.
+void strided_copy(int n_dims, const int64_t* sizes, const int64_t* x_strides, const float* x,
+                  float* y);
+
 // ---- activations and softmax ------------------------------------------------------------
 
 enum class Activation {
   kRelu,       // backward reads y
-  kHardtanh,   // clamp to [a, b]; backward reads x
+  kHardtanh,   // clamp to [a, b]; backward reads x or y, which say the same
   kLeakyRelu,  // slope a; backward reads x
   kElu,        // alpha a (scale and input scale 1); backward reads x
   kSigmoid,    // backward reads y
@@ -146,6 +178,11 @@ struct Softmax {
 };
 void softmax(const Softmax& shape, const float* x, float* y);
 void softmax_backward(const Softmax& shape, const float* grad_y, const float* y, float* grad_x);
+
+// Over the last axis of x + mask. n_dims is 1 to 16; the strides are those of the mask, 0 where it
+// is repeated, and 1 or 0 for the last axis. y may be x.
+void masked_softmax(int n_dims, const int64_t* sizes, const int64_t* mask_strides, const float* x,
+                    const float* mask, float* y);
 
 // ---- losses -----------------------------------------------------------------------------
 
@@ -210,6 +247,60 @@ void dropout(const Dropout& rng, int64_t n, const float* x, float* y);
 // `scale` multiplies the result (a mean). n_dims <= 16.
 void sum_axes(int n_dims, const int64_t* sizes, uint32_t axis_mask, float scale, const float* x,
               float* y);
+
+// ---- activations in few bits ------------------------------------------------------------
+
+// Bit-planes: n values are ceil(n / 256) groups. A group has a header and `bits` planes of 256
+// bits, the most significant first; bit i % 32 of word i / 32 of a plane belongs to value i of the
+// group.
+//
+//   header   bits 0-15   minimum, bfloat16, rounded down
+//            bits 16-31  scale, bfloat16, rounded up: the step between two codes
+//   value    minimum + scale * code, where code is read from the planes
+//
+// Rounded outwards, a header encloses all values, so no code is clamped and rounding stays
+// unbiased. The price is a step that is up to 1/128 wider, and a range wider by up to |minimum| /
+// 128: little, unless the values of a group differ by less than that.
+//
+// Codes are rounded stochastically: floor(t + u), with t = (x - minimum) / scale in 16 fractional
+// bits and u from (seed, step, tensor, element index) alone. All instruction sets and any number of
+// threads give the same bits. Every prefix of the planes is an encoding too: the planes that are
+// missing read as the middle of what they could have said.
+//
+// A group that no header can describe (a value is not finite, or the range overflows) is marked in
+// bit 31 of its header. Its planes are zero, its values are the caller's to keep.
+inline constexpr int64_t kPlaneGroup = 256;      // values
+inline constexpr int64_t kPlaneGroupBytes = 32;  // of one group in one plane
+inline constexpr int kMaxPlanes = 8;
+inline constexpr uint32_t kExactGroup = 0x80000000;
+
+struct BitPlanes {
+  int bits;                     // planes that were made: `scale` belongs to so many
+  uint32_t* headers;            // one per group
+  uint32_t* plane[kMaxPlanes];  // eight words per group
+};
+struct StochasticRounding {
+  uint64_t seed, step;
+  uint32_t tensor;
+};
+// x[0] is the first value of group `first_group` of its tensor. Returns how many groups were
+// marked.
+int64_t bitplane_encode(const StochasticRounding& rounding, int64_t first_group, int64_t n,
+                        const float* x, const BitPlanes& to);
+// y[0, n) from value `first` of the group that `from` starts with, by the first `n_planes` planes.
+// What belongs to a marked group is not written. `around_caches`: y is part of something larger
+// than them, so what is written need not be there.
+void bitplane_decode(const BitPlanes& from, int n_planes, int64_t first, int64_t n,
+                     bool around_caches, float* y);
+
+// Bit i % 32 of word i / 32 says x[i] > 0; the bits beyond n are 0.
+void positive_mask(int64_t n, const float* x, uint32_t* mask);
+// y[i] = x[i] where the bit is set, otherwise 0. y may be x.
+void apply_mask(int64_t n, const uint32_t* mask, const float* x, float* y);
+
+// To the nearest bfloat16, ties to even; NaN stays NaN.
+void to_bfloat16(int64_t n, const float* x, uint16_t* y);
+void from_bfloat16(int64_t n, const uint16_t* x, float* y);
 
 // ---- optimizers, one pass over memory ---------------------------------------------------
 

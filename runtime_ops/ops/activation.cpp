@@ -1,40 +1,10 @@
-#include <string_view>
-
+#include "runtime_ops/ops/activation_kind.h"
 #include "runtime_ops/ops/operators.h"
 
 namespace daf::ops {
-namespace {
-
-struct Kind {
-  std::string_view name;
-  Activation activation;
-};
-constexpr Kind kKinds[] = {
-    {"relu", Activation::kRelu},
-    {"hardtanh", Activation::kHardtanh},
-    {"leaky_relu", Activation::kLeakyRelu},
-    {"elu", Activation::kElu},
-    {"sigmoid", Activation::kSigmoid},
-    {"tanh", Activation::kTanh},
-    {"silu", Activation::kSilu},
-    {"hardswish", Activation::kHardswish},
-    {"gelu", Activation::kGelu},
-    {"gelu_tanh", Activation::kGeluTanh},
-};
-
-Activation read_kind(Arguments& args) {
-  const std::string_view name = args.text("kind");
-  for (const Kind& kind : kKinds) {
-    if (kind.name == name) return kind.activation;
-  }
-  args.fail("this runtime has no activation ", name);
-}
-
-}  // namespace
-
 void activation(Arguments& args) {
   const Floats x = args.floats("x");
-  const Activation kind = read_kind(args);
+  const Activation kind = read_activation(args);
   const float a = static_cast<float>(args.number("a"));
   const float b = static_cast<float>(args.number("b"));
   const Array<float> y = args.output("out", x.shape);
@@ -44,7 +14,7 @@ void activation(Arguments& args) {
 void activation_backward(Arguments& args) {
   const Floats grad = args.floats("grad");
   const Floats saved = args.floats("saved");
-  const Activation kind = read_kind(args);
+  const Activation kind = read_activation(args);
   const float a = static_cast<float>(args.number("a"));
   const float b = static_cast<float>(args.number("b"));
   args.require_shape(grad, saved.shape);

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "runtime_ops/ops/activation_kind.h"
 #include "runtime_ops/ops/operators.h"
 
 namespace daf::ops {
@@ -11,9 +12,18 @@ BatchNorm batch_norm_shape(const Arguments& args, const Floats& x) {
   return BatchNorm{x.size(0), x.size(1), x.shape.product(2, x.rank()), 0.0f};
 }
 
-}  // namespace
+// The activation that follows: ReLU or a clamp.
+void read_bounds(Arguments& args, BatchNorm& shape) {
+  const Activation kind = read_activation(args);
+  const auto a = static_cast<float>(args.number("a"));
+  const auto b = static_cast<float>(args.number("b"));
+  args.require(kind == Activation::kRelu || kind == Activation::kHardtanh,
+               "only relu and hardtanh are part of a normalisation");
+  shape.low = kind == Activation::kRelu ? 0.0f : a;
+  if (kind == Activation::kHardtanh) shape.high = b;
+}
 
-void batch_norm_train(Arguments& args) {
+void train(Arguments& args, bool has_activation) {
   const Floats x = args.floats("x");
   const Floats weight = args.optional_floats("weight");
   const Floats bias = args.optional_floats("bias");
@@ -22,6 +32,7 @@ void batch_norm_train(Arguments& args) {
   const float momentum = static_cast<float>(args.number("momentum"));
   BatchNorm shape = batch_norm_shape(args, x);
   shape.eps = static_cast<float>(args.number("eps"));
+  if (has_activation) read_bounds(args, shape);
   for (const Floats* array : {&weight, &bias, &running_mean, &running_var}) {
     args.require_shape(*array, {shape.c});
   }
@@ -52,7 +63,7 @@ void batch_norm_train(Arguments& args) {
                         new_running_var.data);
 }
 
-void batch_norm_eval(Arguments& args) {
+void eval(Arguments& args, bool has_activation) {
   const Floats x = args.floats("x");
   const Floats weight = args.optional_floats("weight");
   const Floats bias = args.optional_floats("bias");
@@ -60,6 +71,7 @@ void batch_norm_eval(Arguments& args) {
   const Floats var = args.floats("var");
   BatchNorm shape = batch_norm_shape(args, x);
   shape.eps = static_cast<float>(args.number("eps"));
+  if (has_activation) read_bounds(args, shape);
   for (const Floats* array : {&weight, &bias, &mean, &var}) {
     args.require_shape(*array, {shape.c});
   }
@@ -68,8 +80,9 @@ void batch_norm_eval(Arguments& args) {
   daf::batch_norm_eval(shape, x.data, weight.data, bias.data, mean.data, var.data, y.data);
 }
 
-void batch_norm_backward(Arguments& args) {
+void backward(Arguments& args, bool has_activation) {
   const Floats grad = args.floats("grad");
+  const Floats y = has_activation ? args.floats("y") : Floats{"y", nullptr, Shape(), true};
   const Floats x = args.floats("x");
   const Floats weight = args.optional_floats("weight");
   const Floats mean = args.floats("mean");
@@ -77,7 +90,9 @@ void batch_norm_backward(Arguments& args) {
   const bool batch_statistics = args.boolean("batch_statistics");
   BatchNorm shape = batch_norm_shape(args, x);
   shape.eps = static_cast<float>(args.number("eps"));
+  if (has_activation) read_bounds(args, shape);
   args.require_shape(grad, x.shape);
+  args.require_shape(y, x.shape);
   for (const Floats* array : {&weight, &mean, &var}) args.require_shape(*array, {shape.c});
 
   const Array<float> grad_x = args.output("out0", x.shape);
@@ -88,8 +103,17 @@ void batch_norm_backward(Arguments& args) {
     std::fill_n(grad_bias.data, shape.c, 0.0f);
     return;
   }
-  daf::batch_norm_backward(shape, batch_statistics, grad.data, x.data, weight.data, mean.data,
-                           var.data, grad_x.data, grad_weight.data, grad_bias.data);
+  daf::batch_norm_backward(shape, batch_statistics, grad.data, y.data, x.data, weight.data,
+                           mean.data, var.data, grad_x.data, grad_weight.data, grad_bias.data);
 }
+
+}  // namespace
+
+void batch_norm_train(Arguments& args) { train(args, false); }
+void batch_norm_activation_train(Arguments& args) { train(args, true); }
+void batch_norm_eval(Arguments& args) { eval(args, false); }
+void batch_norm_activation_eval(Arguments& args) { eval(args, true); }
+void batch_norm_backward(Arguments& args) { backward(args, false); }
+void batch_norm_activation_backward(Arguments& args) { backward(args, true); }
 
 }  // namespace daf::ops

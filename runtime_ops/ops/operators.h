@@ -6,23 +6,34 @@
 namespace daf::ops {
 
 void gemm(Arguments& args);
+void gemm_add(Arguments& args);
+void batch_gemm(Arguments& args);
 
 void convolution(Arguments& args);
 void convolution_input_grad(Arguments& args);
 void convolution_weight_grad(Arguments& args);
 
 void batch_norm_train(Arguments& args);
+void batch_norm_activation_train(Arguments& args);
 void batch_norm_eval(Arguments& args);
+void batch_norm_activation_eval(Arguments& args);
 void batch_norm_backward(Arguments& args);
+void batch_norm_activation_backward(Arguments& args);
 void layer_norm(Arguments& args);
 void layer_norm_backward(Arguments& args);
 void group_norm(Arguments& args);
 void group_norm_backward(Arguments& args);
 
+void arithmetic(Arguments& args);
+void arithmetic_scalar(Arguments& args);
+void permute(Arguments& args);
+void expand(Arguments& args);
+
 void activation(Arguments& args);
 void activation_backward(Arguments& args);
 void softmax(Arguments& args);
 void softmax_backward(Arguments& args);
+void masked_softmax(Arguments& args);
 void nll_loss(Arguments& args);
 void nll_loss_backward(Arguments& args);
 

@@ -1,4 +1,5 @@
 #include "runtime_ops/ops/operators.h"
+#include "runtime_ops/ops/strides.h"
 
 namespace daf::ops {
 namespace {
@@ -20,6 +21,18 @@ void softmax(Arguments& args) {
   const Array<float> y = args.output("out", x.shape);
   if (y.n_elements() == 0) return;
   daf::softmax(shape, x.data, y.data);
+}
+
+void masked_softmax(Arguments& args) {
+  const Floats x = args.floats("x");
+  const Floats mask = args.floats("mask");
+  args.require_rank(x, 1, Shape::kMaxRank);
+  args.require(broadcasts_to(mask.shape, x.shape), "mask has shape ", mask.shape,
+               ", which cannot be repeated to ", x.shape);
+  const Array<float> y = args.output("out", x.shape);
+  if (y.n_elements() == 0) return;
+  daf::masked_softmax(static_cast<int>(x.rank()), x.shape.data(),
+                      broadcast_strides(mask.shape, x.shape).of, x.data, mask.data, y.data);
 }
 
 void softmax_backward(Arguments& args) {

@@ -1,5 +1,6 @@
 // A channel is read twice and written once: the first pass makes all the sums.
 #include <cmath>
+#include <cstring>
 
 #include "runtime_ops/kernels/common/parallel.h"
 #include "runtime_ops/kernels/common/reduce.h"
@@ -38,8 +39,25 @@ void normalize(const BatchNorm& shape, int64_t channel, const float* x, const fl
   const float scale = static_cast<float>(weight != nullptr ? weight[channel] * invstd : invstd);
   const float shift = bias != nullptr ? bias[channel] : 0.0f;
   for_each_plane(shape, channel, [=](int64_t plane) {
-    map(shape.spatial, x + plane, y + plane, [=](Vec v) { return (v - center) * scale + shift; });
+    map(shape.spatial, x + plane, y + plane, [=](Vec v) {
+      v = (v - center) * scale + shift;
+      v = v < shape.low ? splat(shape.low) : v;
+      return v > shape.high ? splat(shape.high) : v;
+    });
   });
+}
+
+// The gradient of an element that became y in spite of the bounds.
+inline Vec passed(const BatchNorm& shape, Vec grad, Vec y) {
+  return (y <= shape.low) | (y >= shape.high) ? Vec{} : grad;
+}
+inline float passed(const BatchNorm& shape, float grad, float y) {
+  const bool stopped = (y <= shape.low) | (y >= shape.high);  // as a mask: nobody can predict it
+  uint32_t bits;
+  std::memcpy(&bits, &grad, sizeof(bits));
+  bits &= static_cast<uint32_t>(stopped) - 1;
+  std::memcpy(&grad, &bits, sizeof(bits));
+  return grad;
 }
 
 struct Moments {
@@ -74,6 +92,43 @@ Moments channel_moments(const BatchNorm& shape, int64_t channel, const float* x)
   return {guess + offset, squares < 0 ? 0.0 : squares};
 }
 
+template <bool kBounds>
+void channel_backward(const BatchNorm& shape, int64_t c, bool batch_statistics, const float* grad_y,
+                      const float* y, const float* x, const float* weight, const float* mean,
+                      const float* var, float* grad_x, float* grad_weight, float* grad_bias) {
+  const double count = static_cast<double>(shape.n * shape.spatial);
+  const float center = mean[c];
+  const double invstd = 1.0 / std::sqrt(static_cast<double>(var[c]) + shape.eps);
+  double sums[2] = {};  // of the gradient, and of it times x - mean
+  channel_sums<2>(
+      shape, c,
+      [=](int64_t plane, auto at, auto& terms) {
+        terms[0] = at(grad_y + plane);
+        if constexpr (kBounds) {
+          terms[0] = passed(shape, terms[0], at(y + plane));
+          if (grad_x != nullptr) at.set(grad_x + plane, terms[0]);
+        }
+        terms[1] = terms[0] * (at(x + plane) - center);
+      },
+      sums);
+  if (grad_weight != nullptr) grad_weight[c] = static_cast<float>(sums[1] * invstd);
+  if (grad_bias != nullptr) grad_bias[c] = static_cast<float>(sums[0]);
+  if (grad_x == nullptr) return;
+
+  const float scale = static_cast<float>(weight != nullptr ? weight[c] * invstd : invstd);
+  const float grad_mean = static_cast<float>(sums[0] / count);
+  const float slope = static_cast<float>(sums[1] * invstd * invstd / count);
+  const float* grad = kBounds ? grad_x : grad_y;  // the first pass has left it there
+  for_each_plane(shape, c, [=](int64_t plane) {
+    if (batch_statistics) {
+      map(shape.spatial, grad + plane, x + plane, grad_x + plane,
+          [=](Vec g, Vec v) { return (g - grad_mean - (v - center) * slope) * scale; });
+    } else {
+      map(shape.spatial, grad + plane, grad_x + plane, [=](Vec g) { return g * scale; });
+    }
+  });
+}
+
 }  // namespace
 
 void batch_norm_train(const BatchNorm& shape, const float* x, const float* weight,
@@ -103,35 +158,13 @@ void batch_norm_eval(const BatchNorm& shape, const float* x, const float* weight
 }
 
 void batch_norm_backward(const BatchNorm& shape, bool batch_statistics, const float* grad_y,
-                         const float* x, const float* weight, const float* mean, const float* var,
-                         float* grad_x, float* grad_weight, float* grad_bias) {
-  const double count = static_cast<double>(shape.n * shape.spatial);
+                         const float* y, const float* x, const float* weight, const float* mean,
+                         const float* var, float* grad_x, float* grad_weight, float* grad_bias) {
+  const bool has_bounds = !std::isnan(shape.low) || !std::isnan(shape.high);
   for_each_channel(shape, [&](int64_t c) {
-    const float center = mean[c];
-    const double invstd = 1.0 / std::sqrt(static_cast<double>(var[c]) + shape.eps);
-    double sums[2] = {};  // of grad_y, and of grad_y * (x - mean)
-    channel_sums<2>(
-        shape, c,
-        [=](int64_t plane, auto at, auto& terms) {
-          terms[0] = at(grad_y + plane);
-          terms[1] = terms[0] * (at(x + plane) - center);
-        },
-        sums);
-    if (grad_weight != nullptr) grad_weight[c] = static_cast<float>(sums[1] * invstd);
-    if (grad_bias != nullptr) grad_bias[c] = static_cast<float>(sums[0]);
-    if (grad_x == nullptr) return;
-
-    const float scale = static_cast<float>(weight != nullptr ? weight[c] * invstd : invstd);
-    const float grad_mean = static_cast<float>(sums[0] / count);
-    const float slope = static_cast<float>(sums[1] * invstd * invstd / count);
-    for_each_plane(shape, c, [=](int64_t plane) {
-      if (batch_statistics) {
-        map(shape.spatial, grad_y + plane, x + plane, grad_x + plane,
-            [=](Vec g, Vec v) { return (g - grad_mean - (v - center) * slope) * scale; });
-      } else {
-        map(shape.spatial, grad_y + plane, grad_x + plane, [=](Vec g) { return g * scale; });
-      }
-    });
+    const auto run = has_bounds ? channel_backward<true> : channel_backward<false>;
+    run(shape, c, batch_statistics, grad_y, y, x, weight, mean, var, grad_x, grad_weight,
+        grad_bias);
   });
 }
 

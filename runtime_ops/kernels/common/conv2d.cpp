@@ -147,8 +147,7 @@ void conv2d_weight_grad(const Conv2d& s, const float* grad_y, const float* x, fl
   const GemmPanels panels = take_panels(size.channels_out, size.taps, size.pixels, scratch);
   for (int64_t group = 0; group < s.groups; ++group) {
     const ChannelsPacker grads{output_group(s, grad_y, group)};
-    const MatrixWriter write{grad_weight + group * size.channels_out * size.taps, size.taps,
-                             nullptr};
+    const MatrixWriter write{grad_weight + group * size.channels_out * size.taps, size.taps};
     const auto multiply = [&](const auto& columns) {
       blocked_gemm(size.channels_out, size.taps, size.pixels, grads, columns, write, panels);
     };

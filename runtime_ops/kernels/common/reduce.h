@@ -13,10 +13,12 @@ namespace daf::DAF_ISA {
 struct VecAt {
   int64_t i;
   Vec operator()(const float* p) const { return load(p + i); }
+  void set(float* p, Vec v) const { store(p + i, v); }
 };
 struct FloatAt {
   int64_t i;
   float operator()(const float* p) const { return p[i]; }
+  void set(float* p, float v) const { p[i] = v; }
 };
 
 inline double sum_of_lanes(Vec v) {

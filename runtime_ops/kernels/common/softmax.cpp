@@ -161,6 +161,30 @@ void softmax(const Softmax& shape, const float* x, float* y) {
   });
 }
 
+void masked_softmax(int n_dims, const int64_t* sizes, const int64_t* mask_strides, const float* x,
+                    const float* mask, float* y) {
+  constexpr int64_t kCost = 8;
+  const int64_t n = sizes[n_dims - 1], step = mask_strides[n_dims - 1];
+  int64_t n_rows = 1;
+  for (int axis = 0; axis + 1 < n_dims; ++axis) n_rows *= sizes[axis];
+  for_each_range(n_rows, kCost * n, [&](int64_t from, int64_t to) {
+    for (int64_t row = from; row < to; ++row) {
+      const float* added = mask;
+      for (int64_t axis = n_dims - 2, rest = row; axis >= 0; rest /= sizes[axis--]) {
+        added += rest % sizes[axis] * mask_strides[axis];
+      }
+      const float* in = x + row * n;
+      float* out = y + row * n;
+      if (step != 0) {
+        map(n, in, added, out, [](Vec v, Vec m) { return v + m; });
+      } else {
+        map(n, in, out, [m = splat(*added)](Vec v) { return v + m; });
+      }
+      softmax_row(n, false, out, out);
+    }
+  });
+}
+
 void softmax_backward(const Softmax& shape, const float* grad_y, const float* y, float* grad_x) {
   for_each_strip(shape, [&](int64_t start, int64_t width) {
     if (shape.inner == 1) {

@@ -141,8 +141,8 @@ TEST(BatchNorm, TrainingGradientIsTheSlopeOfTheDefinition) {
     const Statistics now = statistics(s, x);
     const Floats mean(now.mean.begin(), now.mean.end()), var(now.var.begin(), now.var.end());
     Floats grad_x = unset_floats(size), grad_weight = unset_floats(s.c), grad_bias = grad_weight;
-    batch_norm_backward(s, true, grad_y.data(), x.data(), weight.data(), mean.data(), var.data(),
-                        grad_x.data(), grad_weight.data(), grad_bias.data());
+    batch_norm_backward(s, true, grad_y.data(), nullptr, x.data(), weight.data(), mean.data(),
+                        var.data(), grad_x.data(), grad_weight.data(), grad_bias.data());
     const auto slopes = [&](Floats& of) {
       Doubles result(of.size());
       for (size_t i = 0; i < of.size(); ++i) {
@@ -168,7 +168,7 @@ TEST(BatchNorm, GradientWithConstantStatistics) {
   const Floats x = random_floats(30, 1), grad_y = random_floats(30, 2), mean = random_floats(3, 3),
                var = random_floats(3, 4, 0.5f, 1);
   Floats grad_x = unset_floats(30), grad_weight = unset_floats(3), grad_bias = grad_weight;
-  batch_norm_backward(s, false, grad_y.data(), x.data(), nullptr, mean.data(), var.data(),
+  batch_norm_backward(s, false, grad_y.data(), nullptr, x.data(), nullptr, mean.data(), var.data(),
                       grad_x.data(), grad_weight.data(), grad_bias.data());
   Doubles expected_x(30), expected_weight(3), expected_bias(3);
   for (size_t i = 0; i < 30; ++i) {
@@ -181,6 +181,48 @@ TEST(BatchNorm, GradientWithConstantStatistics) {
   expect_close(grad_x, expected_x);
   expect_close(grad_weight, expected_weight);
   expect_close(grad_bias, expected_bias);
+}
+
+// With bounds, forward is the clamp of what it is without them, and backward that of the gradient
+// of the clamp.
+TEST(BatchNorm, BoundsAreThoseOfAnActivation) {
+  const struct {
+    float low, high;
+    Activation kind;
+  } cases[] = {{0, kNan, Activation::kRelu}, {-0.5f, 0.75f, Activation::kHardtanh}};
+  for (const BatchNorm& plain : kShapes) {
+    const int64_t size = plain.n * plain.c * plain.spatial;
+    const Floats x = random_floats(size, 1, -2, 2), weight = random_floats(plain.c, 2, 0.5f, 2),
+                 bias = random_floats(plain.c, 3), grad_y = random_floats(size, 4);
+    for (const auto& [low, high, kind] : cases) {
+      BatchNorm bounded = plain;
+      bounded.low = low;
+      bounded.high = high;
+      Floats y(size), fused = unset_floats(size), stat[4];
+      for (Floats& s : stat) s.resize(plain.c);
+      const auto train = [&](const BatchNorm& s, Floats& out) {
+        batch_norm_train(s, x.data(), weight.data(), bias.data(), nullptr, nullptr, 0.1f,
+                         out.data(), stat[0].data(), stat[1].data(), stat[2].data(),
+                         stat[3].data());
+      };
+      train(plain, y);
+      activation(kind, low, high, size, y.data(), y.data());
+      train(bounded, fused);
+      EXPECT_EQ(fused, y);
+
+      Floats grad(size), grads[3] = {Floats(size), Floats(plain.c), Floats(plain.c)};
+      Floats fused_grads[3] = {unset_floats(size), unset_floats(plain.c), unset_floats(plain.c)};
+      activation_backward(kind, low, high, size, grad_y.data(), y.data(), grad.data());
+      const auto backward = [&](const BatchNorm& s, const Floats& from, const float* out,
+                                Floats(&to)[3]) {
+        batch_norm_backward(s, true, from.data(), out, x.data(), weight.data(), stat[0].data(),
+                            stat[1].data(), to[0].data(), to[1].data(), to[2].data());
+      };
+      backward(plain, grad, nullptr, grads);
+      backward(bounded, grad_y, y.data(), fused_grads);
+      for (int i = 0; i < 3; ++i) EXPECT_EQ(fused_grads[i], grads[i]);
+    }
+  }
 }
 
 TEST(BatchNorm, NanStaysInItsChannel) {
@@ -197,13 +239,13 @@ TEST(BatchNorm, GradientsNotAskedForAreNotComputed) {
   const BatchNorm s = {2, 2, 3, 1e-5f};
   const Floats x = random_floats(12, 1), grad_y = random_floats(12, 2), mean(2), var(2, 1.0f);
   Floats all[3] = {Floats(12), Floats(2), Floats(2)};
-  batch_norm_backward(s, true, grad_y.data(), x.data(), nullptr, mean.data(), var.data(),
+  batch_norm_backward(s, true, grad_y.data(), nullptr, x.data(), nullptr, mean.data(), var.data(),
                       all[0].data(), all[1].data(), all[2].data());
   for (int wanted = 0; wanted < 3; ++wanted) {
     Floats one = unset_floats(static_cast<int64_t>(all[wanted].size()));
     const auto out = [&](int i) { return i == wanted ? one.data() : nullptr; };
-    batch_norm_backward(s, true, grad_y.data(), x.data(), nullptr, mean.data(), var.data(), out(0),
-                        out(1), out(2));
+    batch_norm_backward(s, true, grad_y.data(), nullptr, x.data(), nullptr, mean.data(), var.data(),
+                        out(0), out(1), out(2));
     EXPECT_EQ(one, all[wanted]);
   }
 }

@@ -1,0 +1,95 @@
+"""What all benchmarks share: both sides are measured by turns, and results are a ratio to the peer."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from daf.files import atomic_write
+from daf.text import format_table
+
+Action = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Result:
+    """`ours` and `peer_value` are medians, in `unit`; `spread` is that of the ratio over the repeats, relative."""
+
+    name: str
+    setting: str
+    ours: float
+    peer: str
+    peer_value: float
+    unit: str
+    spread: float
+
+    @property
+    def ratio(self) -> float:
+        return self.ours / self.peer_value
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "ratio": self.ratio}
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds per call."""
+
+    ours: float
+    peer: float
+    spread: float
+
+
+class Stopwatch:
+    """With one thread the clock is that of the processor time: what else the machine does is not counted."""
+
+    def __init__(self, threads: int, min_slice_s: float) -> None:
+        self._now = time.thread_time if threads == 1 else time.perf_counter
+        self._min_slice_s = min_slice_s  # of one side, before the other has its turn
+
+    def compare(self, ours: Action, peer: Action, repeats: int) -> Times:
+        """By turns, so that whatever else the machine does falls on both."""
+        ours(), peer()  # warm up
+        pairs = [(self.seconds(ours), self.seconds(peer)) for _ in range(repeats)]
+        a, b = (statistics.median(times) for times in zip(*pairs, strict=True))
+        ratios = [x / y for x, y in pairs]
+        return Times(a, b, (max(ratios) - min(ratios)) / statistics.median(ratios))
+
+    def seconds(self, action: Action) -> float:
+        """Mean of a slice."""
+        n_calls, start = 0, self._now()
+        while (elapsed := self._now() - start) < self._min_slice_s or n_calls == 0:
+            action()
+            n_calls += 1
+        return elapsed / n_calls
+
+
+def n_threads(threads: int) -> str:
+    return "1 thread" if threads == 1 else f"{threads} threads"
+
+
+def report(results: Sequence[Result], title: str, json_path: Path | None) -> None:
+    rows = [
+        (
+            result.name,
+            result.setting,
+            f"{result.ours:.4g} {result.unit}",
+            f"{result.peer_value:.4g} {result.unit}",
+            f"{result.ratio:.2f}",
+            f"±{100 * result.spread / 2:.0f} %",
+            result.peer,
+        )
+        for result in results
+    ]
+    click.echo(format_table(rows, (title, "setting", "ours", "peer", "ratio", "spread", "peer is")))
+    if json_path is not None:
+        with atomic_write(json_path) as file:
+            file.write(json.dumps({"results": [result.as_json() for result in results]}, indent=2).encode() + b"\n")
+        click.echo(f"wrote {json_path}")
