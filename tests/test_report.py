@@ -42,6 +42,7 @@ def test_tables(trace: Path) -> None:
     # 20 kB in the pool, and the one that stays in the arena.
     assert "activations 20.3 kB 20.3 kB" in text
     assert "conv1 64.0 kB 16.0 kB 7" in text
+    assert "operator in step 2 calls time share daf::gemm.out 2 5.00 ms 83 % aten::add.out 1 1.00 ms 17 %" in text
     assert "4 planes dropped, 8.0 kB in all; most of: conv1 (4)" in text
 
 
@@ -106,7 +107,14 @@ def test_perfetto_tracks_and_events(trace: Path, tmp_path: Path) -> None:
     slices = [(t, e.name) for t, e in events if e.type == TrackEvent.TYPE_SLICE_BEGIN]
     assert slices[:4] == [(0, "step 1"), (0, "forward"), (4_000_000, "backward"), (9_000_000, "update")]
     ends = [t for t, e in events if e.type == TrackEvent.TYPE_SLICE_END]
-    assert len(ends) == len(slices) == 16
+    assert len(ends) == len(slices) == 16 + 3
+    operators = [(t, e.name) for t, e in events if names[e.track_uuid] == "operators" and e.name]
+    start = 10_000_000
+    assert operators == [
+        (start, "daf::gemm.out"),
+        (start + 3_000_500, "aten::add.out"),
+        (start + 4_000_500, "daf::gemm.out"),
+    ]
     drops = [(t, e) for t, e in events if e.name == "drop"]
     assert [t for t, _ in drops] == [2_500_000, 12_500_000, 22_500_000, 32_500_000]
     annotations = {a.name: a.string_value or a.int_value for a in drops[0][1].debug_annotations}

@@ -68,6 +68,9 @@ def step_rows(step: int) -> Iterator[Line]:
         "total_us": STEP_US,
         "peak": {**PARTS, "pool": 20_000},
     }
+    if step == 2:
+        ops = [["daf::gemm.out", 3_000_500], ["aten::add.out", 1_000_000], ["daf::gemm.out", 2_000_000]]
+        yield {"type": "event", "event": "profile", "t_us": start, "step": step, "ops": ops}
     counters = {**PARTS, **pool, "rss": 12_000_000, "swap": 1000, "temperature_mc": 41_500}
     yield {"type": "counters", "step": step, "t_us": end, **counters}
 

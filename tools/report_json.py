@@ -40,6 +40,7 @@ def summary_json(summary: TraceSummary, top: int) -> dict[str, Any]:
         "bits": [dataclasses.asdict(point) for point in summary.store.bits.points()],
         "drops": {"count": summary.store.n_drops, "bytes": summary.store.dropped_bytes},
         "events": dict(summary.events),
+        "profile": None if summary.profile is None else {"step": summary.profile.step, "ops": summary.profile.ops},
     }
 
 

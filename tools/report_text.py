@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from datetime import UTC, datetime
 
 from daf.text import format_bytes, format_table
-from daf.tools.trace.rows import PARTS, WITHIN_ARENA
+from daf.tools.trace.rows import PARTS, WITHIN_ARENA, Event
 from daf.tools.trace.step_timeline import StepTimeline
 from daf.tools.trace.store_stats import STORE_EVENTS, StepBits
 from daf.tools.trace.summary import TraceSummary
@@ -22,6 +23,8 @@ def report_text(summary: TraceSummary, top: int) -> str:
     sections.append(_activations_table(summary, top))
     if summary.store.bits.points():
         sections += [_bits_table(summary), _drops_text(summary, top)]
+    if summary.profile is not None:
+        sections.append(_operators_table(summary.profile, top))
     return "\n\n".join(section for section in sections if section)
 
 
@@ -47,7 +50,7 @@ def _run_rows(summary: TraceSummary) -> list[tuple[str, str]]:
     rows.append(("peak RSS", f"{format_bytes(summary.peak_rss_bytes)} ({format_bytes(above)} above the empty process)"))
     if summary.temperature_mc is not None:
         rows.append(("temperature", f"{summary.temperature_mc / 1000:.1f} °C at most"))
-    others = {kind: n for kind, n in summary.events.items() if kind not in STORE_EVENTS | {"op"}}
+    others = {kind: n for kind, n in summary.events.items() if kind not in STORE_EVENTS | {"profile"}}
     if others:
         rows.append(("events", ", ".join(f"{kind} {n}" for kind, n in sorted(others.items()))))
     return rows
@@ -123,6 +126,21 @@ def _drops_text(summary: TraceSummary, top: int) -> str:
     worst = sorted(store.tensors.values(), key=lambda use: (-use.n_drops, use.name))[: min(top, 5)]
     names = ", ".join(f"{use.name} ({use.n_drops})" for use in worst if use.n_drops)
     return f"{store.n_drops} planes dropped, {format_bytes(store.dropped_bytes)} in all; most of: {names}"
+
+
+def _operators_table(profile: Event, top: int) -> str:
+    """Operators by their time in the step that was profiled."""
+    times: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
+    for name, time_ns in profile.ops:
+        times[name or "(none)"] += time_ns
+        calls[name or "(none)"] += 1
+    total_ns = max(1, times.total())
+    rows = [
+        (name, str(calls[name]), format_ms(time_ns / 1000), f"{100 * time_ns / total_ns:.0f} %")
+        for name, time_ns in times.most_common(top)
+    ]
+    return format_table(rows, (f"operator in step {profile.step}", "calls", "time", "share"))
 
 
 def _evenly(points: list[StepBits], count: int) -> list[StepBits]:

@@ -15,6 +15,8 @@
 namespace daf {
 namespace {
 
+// The step whose instructions are listed: the first one that is warm.
+constexpr int64_t kProfiledStep = 2;
 // Reading these takes milliseconds.
 constexpr int64_t kStepsPerPss = 50;
 constexpr int64_t kTemperaturePeriodUs = 1'000'000;
@@ -105,6 +107,7 @@ class Run {
     row.total_us = result.total_us;
     row.peak = held_;
     trace_.write(to_json(row));
+    if (n_steps_ == kProfiledStep) write_profile(row.t_us - row.total_us);
 
     CounterRow counters = {row.step, elapsed_us(), held_, process_, std::nullopt, std::nullopt};
     if (n_steps_ % kStepsPerPss == 1) counters.pss_bytes = read_pss_bytes();
@@ -113,6 +116,14 @@ class Run {
       temperature_read_us_ = counters.t_us;
     }
     trace_.write(to_json(counters));
+  }
+
+  void write_profile(int64_t start_us) {
+    Json::Array ops;
+    for (const InstructionTime& time : session_->profile()) {
+      ops.push_back(Json::Array{time.operator_name, time.elapsed_ns});
+    }
+    trace_.write(event_json("profile", session_->step_count(), start_us, {{"ops", ops}}));
   }
 
   void save() {

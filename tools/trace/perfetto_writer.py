@@ -52,20 +52,21 @@ class PerfettoWriter:
 
     def _add_step(self, row: Step) -> None:
         annotations: Annotations = {"loss": row.loss, "lr": row.lr, "samples": row.samples}
-        self._slice(_STEPS, f"step {row.step}", row.start_us, row.total_us, annotations)
+        self._slice(_STEPS, f"step {row.step}", row.start_us * 1000, row.total_us * 1000, annotations)
         for name, start_us, duration_us in phases_of(row):
-            self._slice(_STEPS, name, row.start_us + start_us, duration_us, {})
+            self._slice(_STEPS, name, (row.start_us + start_us) * 1000, duration_us * 1000, {})
 
     def _add_event(self, row: Event) -> None:
-        if row.event == "op":
-            duration_us = row.fields.get("dur_us", 0)
-            self._slice(_OPERATORS, row.op, max(0, row.t_us - duration_us), duration_us, {"phase": row.phase})
-        elif row.event not in _NOT_SHOWN:
+        start_ns = row.t_us * 1000
+        for name, duration_ns in row.ops:
+            self._slice(_OPERATORS, name or "(none)", start_ns, duration_ns, {})
+            start_ns += duration_ns
+        if row.event not in _NOT_SHOWN:
             annotations: Annotations = {**row.fields, "step": row.step}
             if row.tensor:
                 annotations["tensor"] = row.tensor
             event = TrackEvent(type=TrackEvent.TYPE_INSTANT, track_uuid=_EVENTS, name=row.event)
-            self._write_event(event, row.t_us, annotations)
+            self._write_event(event, row.t_us * 1000, annotations)
 
     def _add_counter(self, name: str, t_us: int, value: int) -> None:
         if name not in self._counter_tracks:
@@ -73,7 +74,7 @@ class PerfettoWriter:
                 return
             self._describe_counter(name)
         event = TrackEvent(type=TrackEvent.TYPE_COUNTER, track_uuid=self._counter_tracks[name], counter_value=value)
-        self._write_event(event, t_us, {})
+        self._write_event(event, t_us * 1000, {})
 
     def _describe_counter(self, name: str) -> None:
         uuid = self._counter_tracks[name] = _FIRST_COUNTER + len(self._counter_tracks)
@@ -82,16 +83,16 @@ class PerfettoWriter:
         track = TrackDescriptor(uuid=uuid, parent_uuid=_PROCESS, name=name, counter=CounterDescriptor(unit=unit))
         self._write(TracePacket(track_descriptor=track))
 
-    def _slice(self, track: int, name: str, start_us: int, duration_us: int, annotations: Annotations) -> None:
+    def _slice(self, track: int, name: str, start_ns: int, duration_ns: int, annotations: Annotations) -> None:
         begin = TrackEvent(type=TrackEvent.TYPE_SLICE_BEGIN, track_uuid=track, name=name)
-        self._write_event(begin, start_us, annotations)
-        self._write_event(TrackEvent(type=TrackEvent.TYPE_SLICE_END, track_uuid=track), start_us + duration_us, {})
+        self._write_event(begin, start_ns, annotations)
+        self._write_event(TrackEvent(type=TrackEvent.TYPE_SLICE_END, track_uuid=track), start_ns + duration_ns, {})
 
-    def _write_event(self, event: TrackEvent, t_us: int, annotations: Annotations) -> None:
+    def _write_event(self, event: TrackEvent, t_ns: int, annotations: Annotations) -> None:
         for name, value in annotations.items():
             kind = {str: "string_value", int: "int_value", float: "double_value"}[type(value)]
             event.debug_annotations.add(**{"name": name, kind: value})
-        self._write(TracePacket(timestamp=t_us * 1000, track_event=event))
+        self._write(TracePacket(timestamp=min(t_ns, 2**63), track_event=event))
 
     def _write_clock(self, started_unix_ms: int) -> None:
         """Time 0 of the trace is the start of the run."""

@@ -89,8 +89,8 @@ class Event:
     t_us: int
     tensor: str = ""
     phase: str = ""
-    op: str = ""
-    fields: Mapping[str, int] = field(default_factory=dict)  # raw_bytes, stored_bytes, bits, bytes, dur_us
+    ops: tuple[tuple[str, int], ...] = ()  # of a profile: operators of a step in order, and nanoseconds
+    fields: Mapping[str, int] = field(default_factory=dict)  # raw_bytes, stored_bytes, bits, bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,16 +198,23 @@ def _counters(row: dict[str, Any]) -> Counters:
 
 
 def _event(row: dict[str, Any]) -> Event:
-    names = ("raw_bytes", "stored_bytes", "bits", "bytes", "dur_us")
+    names = ("raw_bytes", "stored_bytes", "bits", "bytes")
     return Event(
         event=_text(row, "event"),
         step=_integer(row, "step"),
         t_us=_integer(row, "t_us"),
         tensor=_text(row, "tensor") if "tensor" in row else "",
         phase=_text(row, "phase") if "phase" in row else "",
-        op=_text(row, "op") if "op" in row else "",
+        ops=_operators(row["ops"]) if "ops" in row else (),
         fields={name: _integer(row, name) for name in names if row.get(name) is not None},
     )
+
+
+def _operators(value: object) -> tuple[tuple[str, int], ...]:
+    if not isinstance(value, list) or not all(isinstance(item, list) and len(item) == 2 for item in value):
+        raise RowError("'ops' is not a list of pairs")
+    pairs = ({"name": name, "ns": time} for name, time in value)
+    return tuple((_text(pair, "name"), _integer(pair, "ns")) for pair in pairs)
 
 
 def _footer(row: dict[str, Any]) -> Footer:

@@ -33,6 +33,7 @@ class TraceSummary:
         self.rss: Series[tuple[int, int]] = Series(512)
         self.temperature_mc: int | None = None  # the highest, in thousandths of a degree Celsius
         self.events: Counter[str] = Counter()
+        self.profile: Event | None = None  # the last
         self.store = StoreStats()
         self._timeline = TimelineBuilder()
         self._peak_rss_bytes = 0
@@ -68,6 +69,8 @@ class TraceSummary:
     def _add_event(self, row: Event) -> None:
         if row.event in self.events or len(self.events) < MAX_EVENT_KINDS:
             self.events[row.event] += 1
+        if row.ops:
+            self.profile = row
         level_before = self.store.level_bytes
         self.store.add(row)
         if self.store.level_bytes != level_before:
