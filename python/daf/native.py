@@ -29,6 +29,7 @@ try:
         max_workspace_bytes,
         operator_names,
         run,
+        store_bytes,
     )
 except ImportError as error:
     raise UserError(
@@ -45,4 +46,5 @@ __all__ = [
     "max_workspace_bytes",
     "operator_names",
     "run",
+    "store_bytes",
 ]

@@ -46,11 +46,13 @@ size_t max_scratch_bytes();
 // ---- matrix products --------------------------------------------------------------------
 
 // c[m,n] = op(a)[m,k] op(b)[k,n] + bias[n]; op transposes where the flag says so. `lda`, `ldb`
-// and `ldc` are row strides of the matrices as they lie in memory. `bias` may be null.
+// and `ldc` are row strides of the matrices as they lie in memory. `bias` may be null. With
+// `accumulate` the product is added to c, and there is no bias.
 struct Gemm {
   int64_t m, n, k;
   bool transpose_a, transpose_b;
   int64_t lda, ldb, ldc;
+  bool accumulate = false;
 };
 void gemm(const Gemm& shape, const float* a, const float* b, const float* bias, float* c,
           Scratch& scratch);
@@ -71,7 +73,8 @@ void conv2d(const Conv2d& shape, const float* x, const float* weight, const floa
 // (otherwise null) has c_in entries.
 void conv2d_input_grad(const Conv2d& shape, const float* grad_y, const float* weight,
                        const float* bias, float* grad_x, Scratch& scratch);
-void conv2d_weight_grad(const Conv2d& shape, const float* grad_y, const float* x,
+// With `accumulate` it is added to grad_weight.
+void conv2d_weight_grad(const Conv2d& shape, const float* grad_y, const float* x, bool accumulate,
                         float* grad_weight, Scratch& scratch);
 
 // ---- normalisation ----------------------------------------------------------------------
@@ -96,6 +99,16 @@ void batch_norm_eval(const BatchNorm& shape, const float* x, const float* weight
 void batch_norm_backward(const BatchNorm& shape, bool batch_statistics, const float* grad_y,
                          const float* x, const float* weight, const float* mean, const float* var,
                          float* grad_x, float* grad_weight, float* grad_bias);
+
+// The same in two passes, for an x that is there only in parts (of the batch): first the sums of
+// grad_y and of grad_y * (x - mean), added to sums[2][c] part by part; then, for each part again,
+// grad_x. `count` is n * spatial of the whole.
+void batch_norm_backward_sums(const BatchNorm& shape, const float* grad_y, const float* x,
+                              const float* mean, double* sums);
+void batch_norm_backward_part(const BatchNorm& shape, bool batch_statistics, int64_t count,
+                              const float* grad_y, const float* x, const float* weight,
+                              const float* mean, const float* var, const double* sums,
+                              float* grad_x);
 
 // x[rows, n]; weight and bias have n entries or are null; mean and rstd have `rows`.
 struct LayerNorm {
@@ -138,6 +151,18 @@ void activation(Activation kind, float a, float b, int64_t n, const float* x, fl
 // `saved` is x or y as the enum says; grad_x may be grad_y.
 void activation_backward(Activation kind, float a, float b, int64_t n, const float* grad_y,
                          const float* saved, float* grad_x);
+
+// Also sets bit i % 32 of mask[i / 32] where the gradient passes element i as it is; for kRelu,
+// kHardtanh and kLeakyRelu.
+void activation_with_mask(Activation kind, float a, float b, int64_t n, const float* x, float* y,
+                          uint32_t* mask);
+// y[i] = x[i] where bit first + i of the mask is set, slope * x[i] (0 for slope 0) elsewhere. y may
+// be x.
+void apply_mask(int64_t n, const uint32_t* mask, int64_t first, float slope, const float* x,
+                float* y);
+
+// y += x
+void add_to(int64_t n, const float* x, float* y);
 
 // Over the middle axis of x[outer, n, inner]; the logarithm of it where `log`.
 struct Softmax {

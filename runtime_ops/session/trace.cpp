@@ -8,13 +8,13 @@ namespace daf {
 namespace {
 
 constexpr int kTraceSchema = 1;
-constexpr int kTraceMinor = 0;
+constexpr int kTraceMinor = 1;
 
 Json::Object parts_json(const MemoryParts& parts) {
   return {{"weights", parts.weights},         {"constants", parts.constants},
           {"optimizer", parts.optimizer},     {"arena", parts.arena},
           {"activations", parts.activations}, {"gradients", parts.gradients},
-          {"workspace", parts.workspace}};
+          {"pool", parts.pool},               {"workspace", parts.workspace}};
 }
 
 Json optional_json(const std::optional<int64_t>& value) { return value ? Json(*value) : Json(); }

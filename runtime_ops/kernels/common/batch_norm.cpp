@@ -102,36 +102,74 @@ void batch_norm_eval(const BatchNorm& shape, const float* x, const float* weight
                    [&](int64_t c) { normalize(shape, c, x, weight, bias, mean[c], var[c], y); });
 }
 
+namespace {
+
+// Of grad_y, and of grad_y * (x - mean).
+void add_channel_grad_sums(const BatchNorm& shape, int64_t c, const float* grad_y, const float* x,
+                           float center, double (&sums)[2]) {
+  channel_sums<2>(
+      shape, c,
+      [=](int64_t plane, auto at, auto& terms) {
+        terms[0] = at(grad_y + plane);
+        terms[1] = terms[0] * (at(x + plane) - center);
+      },
+      sums);
+}
+
+double inverse_std(float var, float eps) { return 1.0 / std::sqrt(static_cast<double>(var) + eps); }
+
+void channel_input_grad(const BatchNorm& shape, int64_t c, bool batch_statistics, double count,
+                        const float* grad_y, const float* x, const float* weight, float center,
+                        double invstd, const double (&sums)[2], float* grad_x) {
+  const float scale = static_cast<float>(weight != nullptr ? weight[c] * invstd : invstd);
+  const float grad_mean = static_cast<float>(sums[0] / count);
+  const float slope = static_cast<float>(sums[1] * invstd * invstd / count);
+  for_each_plane(shape, c, [=](int64_t plane) {
+    if (batch_statistics) {
+      map(shape.spatial, grad_y + plane, x + plane, grad_x + plane,
+          [=](Vec g, Vec v) { return (g - grad_mean - (v - center) * slope) * scale; });
+    } else {
+      map(shape.spatial, grad_y + plane, grad_x + plane, [=](Vec g) { return g * scale; });
+    }
+  });
+}
+
+}  // namespace
+
 void batch_norm_backward(const BatchNorm& shape, bool batch_statistics, const float* grad_y,
                          const float* x, const float* weight, const float* mean, const float* var,
                          float* grad_x, float* grad_weight, float* grad_bias) {
   const double count = static_cast<double>(shape.n * shape.spatial);
   for_each_channel(shape, [&](int64_t c) {
-    const float center = mean[c];
-    const double invstd = 1.0 / std::sqrt(static_cast<double>(var[c]) + shape.eps);
-    double sums[2] = {};  // of grad_y, and of grad_y * (x - mean)
-    channel_sums<2>(
-        shape, c,
-        [=](int64_t plane, auto at, auto& terms) {
-          terms[0] = at(grad_y + plane);
-          terms[1] = terms[0] * (at(x + plane) - center);
-        },
-        sums);
+    const double invstd = inverse_std(var[c], shape.eps);
+    double sums[2] = {};
+    add_channel_grad_sums(shape, c, grad_y, x, mean[c], sums);
     if (grad_weight != nullptr) grad_weight[c] = static_cast<float>(sums[1] * invstd);
     if (grad_bias != nullptr) grad_bias[c] = static_cast<float>(sums[0]);
     if (grad_x == nullptr) return;
+    channel_input_grad(shape, c, batch_statistics, count, grad_y, x, weight, mean[c], invstd, sums,
+                       grad_x);
+  });
+}
 
-    const float scale = static_cast<float>(weight != nullptr ? weight[c] * invstd : invstd);
-    const float grad_mean = static_cast<float>(sums[0] / count);
-    const float slope = static_cast<float>(sums[1] * invstd * invstd / count);
-    for_each_plane(shape, c, [=](int64_t plane) {
-      if (batch_statistics) {
-        map(shape.spatial, grad_y + plane, x + plane, grad_x + plane,
-            [=](Vec g, Vec v) { return (g - grad_mean - (v - center) * slope) * scale; });
-      } else {
-        map(shape.spatial, grad_y + plane, grad_x + plane, [=](Vec g) { return g * scale; });
-      }
-    });
+void batch_norm_backward_sums(const BatchNorm& shape, const float* grad_y, const float* x,
+                              const float* mean, double* sums) {
+  for_each_channel(shape, [&](int64_t c) {
+    double part[2] = {};
+    add_channel_grad_sums(shape, c, grad_y, x, mean[c], part);
+    sums[c] += part[0];
+    sums[shape.c + c] += part[1];
+  });
+}
+
+void batch_norm_backward_part(const BatchNorm& shape, bool batch_statistics, int64_t count,
+                              const float* grad_y, const float* x, const float* weight,
+                              const float* mean, const float* var, const double* sums,
+                              float* grad_x) {
+  for_each_channel(shape, [&](int64_t c) {
+    channel_input_grad(shape, c, batch_statistics, static_cast<double>(count), grad_y, x, weight,
+                       mean[c], inverse_std(var[c], shape.eps), {sums[c], sums[shape.c + c]},
+                       grad_x);
   });
 }
 

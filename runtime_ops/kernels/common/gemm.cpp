@@ -11,7 +11,7 @@ void gemm(const Gemm& shape, const float* a, const float* b, const float* bias, 
       shape.transpose_b ? MatrixPacker{b, shape.ldb, 1} : MatrixPacker{b, 1, shape.ldb};
   const MatrixWriter write{c, shape.ldc, bias};
   const GemmPanels panels = take_panels(shape.m, shape.n, shape.k, scratch);
-  blocked_gemm(shape.m, shape.n, shape.k, pack_a, pack_b, write, panels);
+  blocked_gemm(shape.m, shape.n, shape.k, pack_a, pack_b, write, panels, shape.accumulate);
 }
 
 }  // namespace daf::DAF_ISA

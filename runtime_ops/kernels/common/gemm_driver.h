@@ -196,7 +196,7 @@ void pack_block(const Packer& packer, int64_t first, int64_t count, int64_t p0, 
 // Rows [m0, m1) and columns [n0, n1) of C, by one thread.
 template <class PackA, class PackB, class Writer>
 void gemm_task(int64_t m0, int64_t m1, int64_t n0, int64_t n1, int64_t k, const PackA& pack_a,
-               const PackB& pack_b, const Writer& writer, float* a, float* b) {
+               const PackB& pack_b, const Writer& writer, bool accumulate, float* a, float* b) {
   const int64_t max_depth = block_depth(k);
   const bool one_row_block = m1 - m0 <= kMc;
   // Rows of C stay in L2 from one block of depth to the next.
@@ -216,7 +216,7 @@ void gemm_task(int64_t m0, int64_t m1, int64_t n0, int64_t n1, int64_t k, const 
           float* panel = one_row_block ? b : b + j * depth;
           // Just before its first use, which then finds it in L1.
           if (i0 == m0) pack_b.template pack<kNr>(j0 + j, columns, p0, depth, panel);
-          multiply_panel(i0, mc, columns, depth, a, panel, p0 == 0,
+          multiply_panel(i0, mc, columns, depth, a, panel, p0 == 0 && !accumulate,
                          writer.template panel<kNr>(j0 + j, columns));
         }
       }
@@ -225,15 +225,16 @@ void gemm_task(int64_t m0, int64_t m1, int64_t n0, int64_t n1, int64_t k, const 
   }
 }
 
+// With `accumulate` the product is added to what C holds.
 template <class PackA, class PackB, class Writer>
 void blocked_gemm(int64_t m, int64_t n, int64_t k, const PackA& pack_a, const PackB& pack_b,
-                  const Writer& writer, const GemmPanels& panels) {
+                  const Writer& writer, const GemmPanels& panels, bool accumulate = false) {
   const Grid grid(m, n, k);
   for_each_task(grid.n_tasks(), [&](int64_t task, int worker) {
     const int64_t i = task % grid.n_rows * grid.row_step;
     const int64_t j = task / grid.n_rows * grid.column_step;
     gemm_task(i, std::min(m, i + grid.row_step), j, std::min(n, j + grid.column_step), k, pack_a,
-              pack_b, writer, panels.a(worker), panels.b(worker));
+              pack_b, writer, accumulate, panels.a(worker), panels.b(worker));
   });
 }
 
