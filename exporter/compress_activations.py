@@ -26,6 +26,7 @@ from daf.exporter.schemes import (
     Saved,
     backward_readers,
     forward_activation,
+    is_log_softmax,
     passes_by_mask,
 )
 
@@ -62,7 +63,8 @@ def compress_activations(program: ExportedProgram, schemes: list[AssignedScheme]
 # A reader holds about this much of each tensor it reads (or one sample, if that is more): it stays in the cache.
 # As kChunkBytes in runtime_ops/ops/stored.cpp.
 CHUNK_BYTES = 1 << 19
-MIN_ROWS = 256  # of a matrix: they may be the depth of a product
+# Terms of a sum that a matrix product should have at once. As kMinDepth in runtime_ops/ops/gemm.cpp.
+MIN_DEPTH = 256
 
 
 class _Rewrite:
@@ -174,8 +176,11 @@ class _Rewrite:
         while place.next.target is operator.getitem and place.next.args[0] is place:
             place = place.next
         with self.edit.at(place.next):
-            token = self.edit.call(daf.stash.default, saved, entry)
-        token.meta["daf_phase"] = "forward"
+            value = saved
+            if is_log_softmax(saved):
+                value = self.edit.call(daf.activation.default, saved, "exp", 0.0, 0.0)
+            token = self.edit.call(daf.stash.default, value, entry)
+        token.meta["daf_phase"] = value.meta["daf_phase"] = "forward"
         return token
 
     def _forward_users(self, node: Node) -> list[Node]:
@@ -199,7 +204,8 @@ class _Rewrite:
                 shape = [int(size) for size in operand.meta["val"].shape]
                 fused = _FUSED[reader.target](self.edit, reader, operands[0], (recipe.source(), recipe.text(), shape))
                 if fused is not None:
-                    self._count_chunks(shape, recipe)
+                    are_terms = fused.target is daf.stored_gemm.default and len(shape) == 2
+                    self._count_chunks(shape, recipe, are_terms)
                     self.edit.replace(reader, fused)
                     self._fused[reader] = fused
                     return
@@ -220,11 +226,11 @@ class _Rewrite:
         reader.args = torch.fx.node.map_arg(reader.args, replacement)
         reader.kwargs = torch.fx.node.map_arg(reader.kwargs, replacement)
 
-    def _count_chunks(self, shape: list[int], recipe: Recipe) -> None:
+    def _count_chunks(self, shape: list[int], recipe: Recipe, are_terms: bool = False) -> None:
         sample_bytes = 4
         for size in shape[1:]:
             sample_bytes *= size
-        samples = max(1, CHUNK_BYTES // sample_bytes, MIN_ROWS if len(shape) == 2 else 1)
+        samples = max(1, CHUNK_BYTES // sample_bytes, MIN_DEPTH if are_terms else 1)
         self.chunk_bytes = max(self.chunk_bytes, min(samples, shape[0]) * sample_bytes * recipe.depth)
 
 
@@ -238,6 +244,10 @@ def _gemm(edit: GraphEditor, node: Node, operand: int, stored: Stored) -> Node |
         return None
     other = b if operand == 0 else a
     return edit.call(daf.stored_gemm.default, other, *stored, operand == 0, transpose_a, transpose_b)
+
+
+def _batch_gemm(edit: GraphEditor, node: Node, operand: int, stored: Stored) -> Node | None:
+    return edit.call(daf.stored_batch_gemm.default, node.args[1 - operand], *stored, operand == 0, *node.args[2:])
 
 
 def _second_argument(target: Any) -> _FusedForm:
@@ -257,6 +267,7 @@ def _softmax(edit: GraphEditor, node: Node, operand: int, stored: Stored) -> Nod
 
 _FUSED: dict[Any, _FusedForm] = {
     daf.gemm.default: _gemm,
+    daf.batch_gemm.default: _batch_gemm,
     daf.convolution_weight_grad.default: _second_argument(daf.stored_convolution_weight_grad.default),
     daf.batch_norm_backward.default: _second_argument(daf.stored_batch_norm_backward.default),
     daf.layer_norm_backward.default: _second_argument(daf.stored_layer_norm_backward.default),

@@ -75,6 +75,46 @@ def gemm(a: Tensor, b: Tensor, bias: Tensor | None, transpose_a: bool, transpose
     return a.new_empty([*a.shape[:-2], rows, columns])
 
 
+@_operator(
+    "(Tensor a, Tensor b, Tensor? bias, Tensor? addend, bool transpose_a, bool transpose_b, float alpha) -> Tensor"
+)
+def gemm_add(
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None,
+    addend: Tensor | None,
+    transpose_a: bool,
+    transpose_b: bool,
+    alpha: float,
+) -> Tensor:
+    """alpha op(a) @ op(b) + bias + addend, of matrices."""
+    return gemm(a, b, bias, transpose_a, transpose_b)  # type: ignore[no-any-return]
+
+
+@_operator(
+    "(Tensor a, Tensor b, bool transpose_a, bool transpose_b, bool a_rows_first, bool b_rows_first, "
+    "bool out_rows_first, float alpha) -> Tensor"
+)
+def batch_gemm(
+    a: Tensor,
+    b: Tensor,
+    transpose_a: bool,
+    transpose_b: bool,
+    a_rows_first: bool,
+    b_rows_first: bool,
+    out_rows_first: bool,
+    alpha: float,
+) -> Tensor:
+    """alpha op(a) @ op(b) for each head of an attention.
+
+    A tensor is [batch, heads, rows, columns], or [batch, rows, heads, columns] where its flag says rows first.
+    """
+    batch, heads = a.shape[0], a.shape[2 if a_rows_first else 1]
+    m = a.shape[3] if transpose_a else a.shape[1 if a_rows_first else 2]
+    n = b.shape[1 if b_rows_first else 2] if transpose_b else b.shape[3]
+    return a.new_empty([batch, m, heads, n] if out_rows_first else [batch, heads, m, n])
+
+
 @_operator("(Tensor x, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor")
 def convolution(
     x: Tensor,
@@ -191,6 +231,34 @@ def group_norm_backward(
     return torch.empty_like(x), x.new_empty([x.shape[1]]), x.new_empty([x.shape[1]])
 
 
+# ---- arithmetic and copies ------------------------------------------------------------------------------------
+
+# As `Arithmetic` in runtime_ops/kernels/kernels.h.
+ARITHMETIC = ("add", "subtract", "multiply", "divide")
+
+
+@_operator("(Tensor a, Tensor b, str kind) -> Tensor")
+def arithmetic(a: Tensor, b: Tensor, kind: str) -> Tensor:
+    return a.new_empty(torch.broadcast_shapes(a.shape, b.shape))
+
+
+@_operator("(Tensor a, float b, str kind) -> Tensor")
+def arithmetic_scalar(a: Tensor, b: float, kind: str) -> Tensor:
+    return torch.empty_like(a)
+
+
+@_operator("(Tensor x, int[] axes) -> Tensor")
+def permute(x: Tensor, axes: Sequence[int]) -> Tensor:
+    return x.new_empty([x.shape[axis] for axis in axes])
+
+
+@_operator("(Tensor x, SymInt[] size) -> Tensor")
+def expand(x: Tensor, size: Sequence[int]) -> Tensor:
+    """A size of -1 is that of x."""
+    n_new = len(size) - x.dim()
+    return x.new_empty([x.shape[i - n_new] if n == -1 and i >= n_new else n for i, n in enumerate(size)])
+
+
 # ---- activations, softmax, losses -------------------------------------------------------------------------------
 
 # kind -> whether backward reads the output (otherwise the input); as `Activation` in runtime_ops/kernels/kernels.h.
@@ -205,6 +273,7 @@ ACTIVATION_SAVES_OUTPUT: dict[str, bool] = {
     "hardswish": False,
     "gelu": False,
     "gelu_tanh": False,
+    "exp": True,
 }
 
 
@@ -226,6 +295,12 @@ def softmax(x: Tensor, axis: int, log: bool) -> Tensor:
 @_operator("(Tensor grad, Tensor y, int axis, bool log) -> Tensor")
 def softmax_backward(grad: Tensor, y: Tensor, axis: int, log: bool) -> Tensor:
     return torch.empty_like(y)
+
+
+@_operator("(Tensor x, Tensor mask) -> Tensor")
+def masked_softmax(x: Tensor, mask: Tensor) -> Tensor:
+    """Over the last axis of x + mask."""
+    return torch.empty_like(x)
 
 
 @_operator("(Tensor log_p, Tensor target, Tensor? weight, int reduction, int ignore_index) -> (Tensor, Tensor)")
@@ -417,6 +492,30 @@ def stored_gemm(
     stored = other.new_empty(list(shape))
     a, b = (stored, other) if stored_is_a else (other, stored)
     return gemm(a, b, None, transpose_a, transpose_b)  # type: ignore[no-any-return]
+
+
+@_operator(
+    "(Tensor other, Tensor[] source, str recipe, int[] shape, bool stored_is_a, bool transpose_a, bool transpose_b, "
+    "bool a_rows_first, bool b_rows_first, bool out_rows_first, float alpha) -> Tensor"
+)
+def stored_batch_gemm(
+    other: Tensor,
+    source: Sequence[Tensor],
+    recipe: str,
+    shape: Sequence[int],
+    stored_is_a: bool,
+    transpose_a: bool,
+    transpose_b: bool,
+    a_rows_first: bool,
+    b_rows_first: bool,
+    out_rows_first: bool,
+    alpha: float,
+) -> Tensor:
+    """As batch_gemm; one of its operands is stored."""
+    stored = other.new_empty(list(shape))
+    a, b = (stored, other) if stored_is_a else (other, stored)
+    flags = transpose_a, transpose_b, a_rows_first, b_rows_first, out_rows_first
+    return batch_gemm(a, b, *flags, alpha)  # type: ignore[no-any-return]
 
 
 @_operator(

@@ -1,7 +1,7 @@
 """The phases of an export, in order. Each is one module; the verifier runs after every one of them.
 
     load -> capture -> canonicalize -> plan update -> find saved activations -> assign schemes
-         -> compress activations -> fuse the optimizer -> lower -> write
+         -> compress activations -> fuse operators -> fuse the optimizer -> lower -> write
 
 `Export` is what they hand on. A phase states what it needs by what it reads from it.
 """
@@ -25,8 +25,12 @@ from daf.exporter.fuse_optimizer import NoOptimizer, Optimizer, fuse_optimizer, 
 from daf.exporter.graph import gradients
 from daf.exporter.load import ModelFile
 from daf.exporter.lower import PREDICT, TRAIN, LoweredProgram, check_operators, lower, to_edge
+from daf.exporter.passes.convert_elementwise import convert_elementwise
 from daf.exporter.passes.convert_to_daf import convert_to_daf
+from daf.exporter.passes.fold_heads import fold_heads
 from daf.exporter.passes.fold_transposes import fold_transposes
+from daf.exporter.passes.fuse_gemm_terms import fuse_gemm_terms
+from daf.exporter.passes.fuse_masked_softmax import fuse_masked_softmax
 from daf.exporter.passes.remove_noops import remove_noops
 from daf.exporter.schemes import DEFAULT_BITS, ActivationMode, AssignedScheme, assign_schemes
 from daf.exporter.verify import verify
@@ -87,6 +91,7 @@ def canonicalize(export: Export) -> None:
         remove_noops(program)
         convert_to_daf(program)
         fold_transposes(program)
+        fold_heads(program)
 
 
 def plan_update(export: Export) -> None:
@@ -108,6 +113,14 @@ def assign(export: Export) -> None:
 def compress(export: Export) -> None:
     if export.options.activations != "fp32":
         export.store = compress_activations(export.programs[TRAIN], export.schemes)
+
+
+def fuse_operators(export: Export) -> None:
+    """Operators that pass over the same memory become one. What backward reads is decided by now, and stays."""
+    for program in export.programs.values():
+        fuse_gemm_terms(program)
+        fuse_masked_softmax(program)
+        convert_elementwise(program)
 
 
 def fuse(export: Export) -> None:
@@ -151,6 +164,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("find saved activations", find_saved_activations),
     Phase("assign schemes", assign),
     Phase("compress activations", compress),
+    Phase("fuse operators", fuse_operators),
     Phase("fuse the optimizer", fuse),
     Phase("lower", lower_methods),
     Phase("write", write),

@@ -116,6 +116,8 @@ def _compress(activation: SavedActivation, assigned: Mapping[Node, AssignedSchem
     mask = any(passes_by_mask(reader, node) for reader in readers)
     if all(passes_by_mask(reader, node) for reader in readers):
         return AssignedScheme(activation, "none", mask)
+    if is_log_softmax(node) and any(reader.target is not daf.softmax_backward.default for reader in readers):
+        return AssignedScheme(activation, "keep")
     derivation = _rectified(node, assigned) if mask else None
     if derivation is not None:
         n_terms = _n_terms(derivation, assigned)
@@ -156,6 +158,11 @@ def forward_activation(backward: Node) -> Node | None:
         if node.target is daf.activation.default and node.args[1:] == backward.args[2:]:
             return node
     return None
+
+
+def is_log_softmax(node: Node) -> bool:
+    """Its backward is linear in the probabilities, not in their logarithms: the store gets those."""
+    return node.target is daf.softmax.default and node.args[2] is True
 
 
 def _rectified(node: Node, assigned: Mapping[Node, AssignedScheme]) -> Derivation | None:

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime_ops/kernels/kernels.h"
@@ -67,6 +68,15 @@ class Session {
     const py::gil_scoped_release no_gil;
     const std::lock_guard lock(mutex_);
     return session_.step(views, lr).loss;
+  }
+
+  std::vector<std::pair<std::string, double>> profile() {
+    const auto lock = lock_with_gil();
+    std::vector<std::pair<std::string, double>> times;
+    for (const InstructionTime& time : session_.profile()) {
+      times.emplace_back(time.operator_name, static_cast<double>(time.elapsed_ns) / 1000);
+    }
+    return times;
   }
 
   py::dict outputs() {
@@ -320,6 +330,7 @@ PYBIND11_MODULE(_native, m) {
            py::arg("program"), py::arg("manifest"), py::kw_only(), py::arg("seed") = 0,
            py::arg("budget") = py::none())
       .def("step", &Session::step, py::arg("inputs"), py::arg("lr") = py::none())
+      .def("profile", &Session::profile)
       .def("outputs", &Session::outputs)
       .def("predict", &Session::predict, py::arg("inputs"))
       .def("state", &Session::state)

@@ -56,8 +56,50 @@ def gemm_cases() -> Iterator[Case]:
         bias = rand(n) if ta == tb else None
         yield Case("gemm", f"{m}x{n}x{k}-{'NT'[ta]}{'NT'[tb]}", (a, b, bias, ta, tb), gemm)
     yield Case("gemm", "batched", (rand(3, 4, 5), rand(3, 6, 5), None, False, True), gemm, batched=(0, 1))
-    yield Case("gemm", "batched-bias", (rand(3, 5, 4), rand(3, 5, 6), rand(6), True, False), gemm)
     yield Case("gemm", "linear", (rand(4, 6), rand(5, 6), rand(5), False, True), gemm, batched=(0,))
+
+
+def gemm_add(
+    a: Tensor, b: Tensor, bias: Tensor | None, addend: Tensor | None, transpose_a: bool, transpose_b: bool, alpha: float
+) -> Tensor:
+    result = alpha * gemm(a, b, None, transpose_a, transpose_b)
+    return result + sum(term for term in (bias, addend) if term is not None)
+
+
+def gemm_add_cases() -> Iterator[Case]:
+    for (m, n, k), with_bias, with_addend in itertools.product(
+        [(3, 5, 4), (37, 50, 700)], (False, True), (False, True)
+    ):
+        bias, addend = rand(n) if with_bias else None, rand(m, n) if with_addend else None
+        args = (rand(m, k), rand(n, k), bias, addend, False, True, 0.5)
+        yield Case("gemm_add", f"{m}x{n}x{k}-{with_bias}-{with_addend}", args, gemm_add)
+    yield Case("gemm_add", "batch", (rand(4, 6), rand(6, 5), None, rand(4, 5), False, False, 2.0), gemm_add, (0, 3))
+
+
+def batch_gemm(
+    a: Tensor,
+    b: Tensor,
+    transpose_a: bool,
+    transpose_b: bool,
+    a_rows_first: bool,
+    b_rows_first: bool,
+    out_rows_first: bool,
+    alpha: float,
+) -> Tensor:
+    a, b = (x.transpose(1, 2) if rows_first else x for x, rows_first in ((a, a_rows_first), (b, b_rows_first)))
+    product = alpha * gemm(a, b, None, transpose_a, transpose_b)
+    return product.transpose(1, 2).contiguous() if out_rows_first else product
+
+
+def batch_gemm_cases() -> Iterator[Case]:
+    batch, heads, m, n, k = 4, 3, 5, 7, 6
+    for flags in itertools.product((False, True), repeat=5):
+        ta, tb, a_first, b_first, _ = flags
+        a_rows, b_rows = (k, m) if ta else (m, k), (n, k) if tb else (k, n)
+        a = rand(batch, a_rows[0], heads, a_rows[1]) if a_first else rand(batch, heads, *a_rows)
+        b = rand(batch, b_rows[0], heads, b_rows[1]) if b_first else rand(batch, heads, *b_rows)
+        label = "".join("01"[flag] for flag in flags)
+        yield Case("batch_gemm", label, (a, b, *flags, 0.5), batch_gemm, (0, 1) if label in ("00000", "01111") else ())
 
 
 # x, weight, stride, padding, dilation, groups
@@ -341,6 +383,58 @@ def softmax_cases() -> Iterator[Case]:
     yield Case("softmax", "masked", (rand(3, 5).masked_fill(below(2, 3, 5) == 1, -torch.inf), 1, False), softmax)
 
 
+def masked_softmax_cases() -> Iterator[Case]:
+    shape = (4, 3, 5, 21)
+    for mask_shape in [(4, 1, 1, 21), (1, 1, 5, 21), (4, 3, 5, 21), (21,), (5, 1)]:
+        mask = rand(*mask_shape)
+        mask.view(-1)[::3] = torch.finfo(torch.float32).min
+        args = (4 * rand(*shape), mask)
+        batched = (0, 1) if mask_shape == (4, 1, 1, 21) else ()
+        yield Case("masked_softmax", str(mask_shape), args, lambda x, mask: torch.softmax(x + mask, -1), batched)
+
+
+ARITHMETIC = {"add": torch.add, "subtract": torch.sub, "multiply": torch.mul, "divide": torch.div}
+
+
+def arithmetic_cases() -> Iterator[Case]:
+    shapes = [
+        ((4, 5), (4, 5)),
+        ((4, 1, 6, 70), (3, 1, 70)),
+        ((), (3, 4)),
+        ((4, 3, 2), ()),
+        ((4, 3, 7, 7), (3, 1, 1)),
+        ((5, 1), (1, 6)),
+        ((1, 1), (1,)),
+    ]
+    for kind, function in ARITHMETIC.items():
+
+        def reference(a: Tensor, b: Any, kind: str, function: Callable[..., Tensor] = function) -> Tensor:
+            return function(a, b)
+
+        for a_shape, b_shape in shapes:
+            batched = (0, 1) if a_shape == (4, 5) else ()
+            label = f"{kind}-{a_shape}-{b_shape}"
+            yield Case("arithmetic", label, (rand(*a_shape), rand(*b_shape).exp(), kind), reference, batched)
+        yield Case("arithmetic_scalar", kind, (rand(4, 37), 0.25, kind), reference, (0,))
+
+
+def copy_cases() -> Iterator[Case]:
+    def permute(x: Tensor, axes: list[int]) -> Tensor:
+        return x.permute(axes).contiguous()
+
+    for axes in itertools.permutations(range(4)):
+        args = (rand(4, 3, 10, 17), list(axes))
+        yield Case("permute", "".join(map(str, axes)), args, permute, (0,) if axes == (0, 2, 1, 3) else ())
+    yield Case("permute", "number", (rand(), []), permute)
+
+    def expand(x: Tensor, size: list[int]) -> Tensor:
+        return x.expand(size).contiguous()
+
+    sizes = [((4, 1, 6), [4, 5, 6]), ((4, 3, 1, 1), [-1, -1, 3, 3]), ((3,), [2, 4, 3]), ((), [2, 2]), ((2, 1), [2, 1])]
+    for shape, size in sizes:
+        yield Case("expand", str(size), (rand(*shape), size), expand, (0,) if size[0] == -1 else ())
+
+
 REDUCTIONS = ["none", "mean", "sum"]
 
 
@@ -508,13 +602,18 @@ def sum_axes_cases() -> Iterator[Case]:
 
 CASES = [
     *gemm_cases(),
+    *gemm_add_cases(),
+    *batch_gemm_cases(),
     *convolution_cases(),
     *transposed_convolution_cases(),
     *batch_norm_cases(),
     *layer_norm_cases(),
     *group_norm_cases(),
+    *arithmetic_cases(),
+    *copy_cases(),
     *activation_cases(),
     *softmax_cases(),
+    *masked_softmax_cases(),
     *nll_loss_cases(),
     *pool_cases(),
     *adaptive_avg_pool2d_cases(),

@@ -173,6 +173,17 @@ REFUSED: list[tuple[str, tuple[Any, ...], str]] = [
     ("gemm", (rand(2, 3, 4), rand(3, 4, 5), None, False, False), "b has shape [3, 4, 5], expected [2, 4, 5]"),
     ("gemm", (rand(2, 3), rand(3, 5), rand(4), False, False), "bias has shape [4], expected [5]"),
     ("gemm", (rand(2, 3).double(), rand(3, 5), None, False, False), "a is Double, expected Float"),
+    ("gemm", (rand(2, 3, 4), rand(2, 4, 5), rand(5), False, False), "a batch of products takes no bias"),
+    (
+        "gemm_add",
+        (rand(2, 3), rand(3, 5), None, rand(5, 2), False, False, 1.0),
+        "addend has shape [5, 2], expected [2, 5]",
+    ),
+    (
+        "batch_gemm",
+        (rand(2, 3, 4, 5), rand(2, 4, 3, 5), False, True, False, False, False, 1.0),
+        "which do not fit each other",
+    ),
     ("convolution", (rand(2, 3, 8), rand(4, 2, 3), None, *_LINE), "weight has shape [4, 2, 3], expected [4, 3, 3]"),
     ("convolution", (rand(2, 3, 8), rand(4, 3, 3), None, [1], [0], [1], 2), "not divided by 2 groups"),
     (
@@ -186,6 +197,10 @@ REFUSED: list[tuple[str, tuple[Any, ...], str]] = [
     ("batch_norm_eval", (rand(2, 3), None, None, rand(3), rand(4), 1e-5), "var has shape [4], expected [3]"),
     ("layer_norm", (rand(2, 3), None, None, 3, 1e-5), "n_axes is 3, x has 2 axes"),
     ("group_norm", (rand(2, 6, 4), None, None, 4, 1e-5), "6 channels are not divided by 4 groups"),
+    ("arithmetic", (rand(3), rand(3), "power"), "no arithmetic power"),
+    ("permute", (rand(2, 3), [0, 0]), "axis 0 is twice in axes"),
+    ("expand", (rand(2, 3), [4, 3]), "cannot be repeated to [4, 3]"),
+    ("masked_softmax", (rand(2, 3), rand(2, 2)), "mask has shape [2, 2], which cannot be repeated to [2, 3]"),
     ("activation", (rand(3), "swish9", 0.0, 0.0), "no activation swish9"),
     ("activation_backward", (rand(2), rand(3), "relu", 0.0, 0.0), "grad has shape [2], expected [3]"),
     ("softmax", (rand(2, 3), 2, False), "axis is 2"),

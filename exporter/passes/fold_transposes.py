@@ -27,7 +27,7 @@ def fold_transposes(program: ExportedProgram) -> None:
     edit.finish()
 
 
-def _axes(node: Node) -> list[int]:
+def axes_of(node: Node) -> list[int]:
     axes: list[int] = list(node.args[1])  # type: ignore[arg-type]
     return [axis % len(axes) for axis in axes]
 
@@ -35,9 +35,9 @@ def _axes(node: Node) -> list[int]:
 def _join_permutes(edit: GraphEditor, node: Node) -> None:
     """permute(permute(x)) is one permute, or x itself."""
     source = node.args[0]
-    axes = _axes(node)
+    axes = axes_of(node)
     if isinstance(source, Node) and source.target is aten.permute.default:
-        inner = _axes(source)
+        inner = axes_of(source)
         axes = [inner[axis] for axis in axes]
         node.args = (source.args[0], axes)
     if axes == list(range(len(axes))):
@@ -48,9 +48,9 @@ def _fold_operand(gemm: Node, operand: int, flag: int) -> None:
     source = gemm.args[operand]
     if not isinstance(source, Node) or source.target is not aten.permute.default:
         return
-    swapped = list(range(len(_axes(source))))
+    swapped = list(range(len(axes_of(source))))
     swapped[-1], swapped[-2] = swapped[-2], swapped[-1]
-    if _axes(source) == swapped:
+    if axes_of(source) == swapped:
         args = list(gemm.args)
         args[operand] = source.args[0]
         args[flag] = not args[flag]

@@ -23,6 +23,8 @@ class Session:
 
         Without `lr`, the manifest's.
         """
+    def profile(self) -> list[tuple[str, float]]:
+        """Operator and microseconds of each instruction of the last step, in their order."""
     def outputs(self) -> dict[str, npt.NDArray[Any]]:
         """Copies of the outputs of the last step (`loss`, `grad:NAME`); an error once predict() has run."""
     def predict(self, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]: ...

@@ -45,17 +45,31 @@ size_t max_scratch_bytes();
 
 // ---- matrix products --------------------------------------------------------------------
 
-// c[m,n] = op(a)[m,k] op(b)[k,n] + bias[n]; op transposes where the flag says so. `lda`, `ldb`
-// and `ldc` are row strides of the matrices as they lie in memory. `bias` may be null. With
-// `accumulate` the product is added to c, and there is no bias.
+// c[m,n] = alpha op(a)[m,k] op(b)[k,n] + bias[n] + addend[m,n]; op transposes where the flag says
+// so. `lda`, `ldb` and `ldc` are row strides of the matrices as they lie in memory.
 struct Gemm {
   int64_t m, n, k;
   bool transpose_a, transpose_b;
   int64_t lda, ldb, ldc;
-  bool accumulate = false;
 };
-void gemm(const Gemm& shape, const float* a, const float* b, const float* bias, float* c,
+struct GemmTerms {
+  float alpha = 1.0f;
+  const float* bias = nullptr;    // or null
+  const float* addend = nullptr;  // lies as c does, may be c, or null
+};
+void gemm(const Gemm& shape, const float* a, const float* b, const GemmTerms& terms, float* c,
           Scratch& scratch);
+
+// outer * inner products, c = alpha op(a) op(b) each. Number (i, j) begins at
+// a + i * a_step[0] + j * a_step[1], b and c likewise: heads of an attention are read and written
+// where they lie.
+struct GemmBatch {
+  Gemm product;
+  int64_t outer, inner;
+  int64_t a_step[2], b_step[2], c_step[2];
+};
+void batch_gemm(const GemmBatch& shape, const float* a, const float* b, float alpha, float* c,
+                Scratch& scratch);
 
 // ---- convolution ------------------------------------------------------------------------
 
@@ -132,6 +146,17 @@ void group_norm_backward(const GroupNorm& shape, const float* grad_y, const floa
                          const float* weight, const float* mean, const float* rstd, float* grad_x,
                          float* grad_weight, float* grad_bias);
 
+// ---- arithmetic and copies --------------------------------------------------------------
+
+// y[i] = a[i] op b[i] over n_dims <= 16 axes; strides are in elements, those of y are contiguous.
+// The last axis of a and b has stride 1, or 0 where all elements are the same one.
+enum class Arithmetic { kAdd, kSubtract, kMultiply, kDivide };
+void arithmetic(Arithmetic kind, int n_dims, const int64_t* sizes, const int64_t* a_strides,
+                const int64_t* b_strides, const float* a, const float* b, float* y);
+// y[i] = x[i], x with any strides.
+void strided_copy(int n_dims, const int64_t* sizes, const int64_t* x_strides, const float* x,
+                  float* y);
+
 // ---- activations and softmax ------------------------------------------------------------
 
 enum class Activation {
@@ -145,6 +170,7 @@ enum class Activation {
   kHardswish,  // backward reads x
   kGelu,       // the erf form; backward reads x
   kGeluTanh,   // the tanh form; backward reads x
+  kExp,        // backward reads y
 };
 // y may be x.
 void activation(Activation kind, float a, float b, int64_t n, const float* x, float* y);
@@ -168,9 +194,15 @@ void add_to(int64_t n, const float* x, float* y);
 struct Softmax {
   int64_t outer, n, inner;
   bool log;
+  bool keeps_probabilities = false;  // softmax_backward reads them, not their logarithms
 };
 void softmax(const Softmax& shape, const float* x, float* y);
 void softmax_backward(const Softmax& shape, const float* grad_y, const float* y, float* grad_x);
+
+// Over the last axis of x + mask. n_dims is 1 to 16; the strides are those of the mask, 0 where it
+// is repeated, and 1 or 0 for the last axis. y may be x.
+void masked_softmax(int n_dims, const int64_t* sizes, const int64_t* mask_strides, const float* x,
+                    const float* mask, float* y);
 
 // ---- losses -----------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ constexpr Kind kKinds[] = {
     {"hardswish", Activation::kHardswish},
     {"gelu", Activation::kGelu},
     {"gelu_tanh", Activation::kGeluTanh},
+    {"exp", Activation::kExp},
 };
 
 Activation read_kind(Arguments& args) {

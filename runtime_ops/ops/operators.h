@@ -6,6 +6,8 @@
 namespace daf::ops {
 
 void gemm(Arguments& args);
+void gemm_add(Arguments& args);
+void batch_gemm(Arguments& args);
 
 void convolution(Arguments& args);
 void convolution_input_grad(Arguments& args);
@@ -19,10 +21,16 @@ void layer_norm_backward(Arguments& args);
 void group_norm(Arguments& args);
 void group_norm_backward(Arguments& args);
 
+void arithmetic(Arguments& args);
+void arithmetic_scalar(Arguments& args);
+void permute(Arguments& args);
+void expand(Arguments& args);
+
 void activation(Arguments& args);
 void activation_backward(Arguments& args);
 void softmax(Arguments& args);
 void softmax_backward(Arguments& args);
+void masked_softmax(Arguments& args);
 void nll_loss(Arguments& args);
 void nll_loss_backward(Arguments& args);
 
@@ -43,6 +51,7 @@ void masked_gradient(Arguments& args);
 void stash(Arguments& args);
 void fetch(Arguments& args);
 void stored_gemm(Arguments& args);
+void stored_batch_gemm(Arguments& args);
 void stored_convolution_weight_grad(Arguments& args);
 void stored_batch_norm_backward(Arguments& args);
 void stored_layer_norm_backward(Arguments& args);

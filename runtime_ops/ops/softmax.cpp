@@ -1,5 +1,6 @@
 #include "runtime_ops/ops/operators.h"
 #include "runtime_ops/ops/stored.h"
+#include "runtime_ops/ops/strides.h"
 
 namespace daf::ops {
 namespace {
@@ -23,6 +24,18 @@ void softmax(Arguments& args) {
   daf::softmax(shape, x.data, y.data);
 }
 
+void masked_softmax(Arguments& args) {
+  const Floats x = args.floats("x");
+  const Floats mask = args.floats("mask");
+  args.require_rank(x, 1, Shape::kMaxRank);
+  args.require(broadcasts_to(mask.shape, x.shape), "mask has shape ", mask.shape,
+               ", which cannot be repeated to ", x.shape);
+  const Array<float> y = args.output("out", x.shape);
+  if (y.n_elements() == 0) return;
+  daf::masked_softmax(static_cast<int>(x.rank()), x.shape.data(),
+                      broadcast_strides(mask.shape, x.shape).of, x.data, mask.data, y.data);
+}
+
 void softmax_backward(Arguments& args) {
   const Floats grad = args.floats("grad");
   const Floats y = args.floats("y");
@@ -36,7 +49,8 @@ void softmax_backward(Arguments& args) {
 void stored_softmax_backward(Arguments& args) {
   const Floats grad = args.floats("grad");
   StoredValue y(args);
-  const Softmax whole = read_shape(args, y.shape());
+  Softmax whole = read_shape(args, y.shape());
+  whole.keeps_probabilities = true;
   args.require_shape(grad, y.shape());
   args.require(whole.outer % y.n_samples() == 0, "the softmax is over the samples");
   const Array<float> grad_x = args.output("out", y.shape());

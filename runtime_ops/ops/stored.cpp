@@ -9,10 +9,8 @@ namespace daf::ops {
 namespace {
 
 // What a reader holds of each tensor at a time (or one sample, if that is more): it stays in the
-// cache. As CHUNK_BYTES and MIN_ROWS in exporter/compress_activations.py.
+// cache. As CHUNK_BYTES in exporter/compress_activations.py.
 constexpr int64_t kChunkBytes = 1 << 19;
-// Rows of a matrix may be the depth of a product, which wants some.
-constexpr int64_t kMinRows = 256;
 
 std::string_view next_part(std::string_view& text, char separator) {
   const size_t end = std::min(text.find(separator), text.size());
@@ -43,7 +41,6 @@ StoredValue::StoredValue(Arguments& args) : args_(args) {
   if (shape_.rank() >= 2) spatial_ = shape_.product(2, shape_.rank());
   const int64_t sample_bytes = sample_elements_ * static_cast<int64_t>(sizeof(float));
   chunk_samples_ = std::clamp<int64_t>(kChunkBytes / sample_bytes, 1, shape_[0]);
-  if (shape_.rank() == 2) chunk_samples_ = std::clamp(kMinRows, chunk_samples_, shape_[0]);
   parse(args, recipe);
 }
 

@@ -49,6 +49,8 @@ class StoredValue {
     }
   }
 
+  // Chunks of so many samples or more; before the first one.
+  void read_at_least(int64_t n) { chunk_samples_ = std::clamp(n, chunk_samples_, n_samples()); }
   void read_whole(float* out);
   // Frees what the recipe reads for the last time. Not called when an operator fails: then the
   // session frees everything.

@@ -70,7 +70,6 @@ void MethodRunner::execute() {
   take_failure();
   workspace_.count_instructions(timer_);
   const Error error = method_->execute();
-  timer_.stop();
   if (error != Error::Ok) fail_execution(error, log.first_error());
 }
 
@@ -85,6 +84,14 @@ void MethodRunner::fail_execution(Error error, const std::string& log) const {
                               ? "; export with a smaller batch"
                               : "; check the values of the inputs";
   throw DafError(Exit::kDevice, "cannot run " + name_ + " of " + path_ + ": " + reason + next_step);
+}
+
+std::vector<InstructionTime> MethodRunner::profile() const {
+  std::vector<InstructionTime> times;
+  for (int64_t i = 0; i < timer_.n_instructions_done(); ++i) {
+    times.push_back({operator_at(loaded_.file->data(), name_, i), timer_.elapsed_ns(i)});
+  }
+  return times;
 }
 
 std::vector<ConstTensorView> MethodRunner::outputs() const {

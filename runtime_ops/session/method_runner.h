@@ -11,6 +11,7 @@
 
 #include "runtime_ops/session/manifest.h"
 #include "runtime_ops/session/program_loader.h"
+#include "runtime_ops/session/session.h"
 #include "runtime_ops/session/workspace.h"
 
 namespace daf {
@@ -32,6 +33,7 @@ class MethodRunner {
   std::vector<ConstTensorView> outputs() const;
   // Of the last execution.
   const PhaseTimer& timer() const { return timer_; }
+  std::vector<InstructionTime> profile() const;
 
  private:
   [[noreturn]] void fail_execution(executorch::runtime::Error error, const std::string& log) const;

@@ -1,36 +1,39 @@
 #include "runtime_ops/session/phase_timer.h"
 
+#include <algorithm>
+
 namespace daf {
 
+PhaseTimer::PhaseTimer(std::vector<PhaseRun> runs) : runs_(std::move(runs)) {
+  int64_t n_instructions = 0;
+  for (const PhaseRun& run : runs_) n_instructions += run.n_instructions;
+  ends_.reserve(static_cast<size_t>(n_instructions) + 1);
+  start();
+}
+
 void PhaseTimer::start() {
-  n_done_ = 0;
-  elapsed_ns_ = {};
-  run_ = 0;
-  n_left_in_run_ = 0;
-  changed_ = Clock::now();
-  enter_next_run();
+  ends_.clear();
+  ends_.push_back(Clock::now());
 }
 
-void PhaseTimer::instruction_done() {
-  ++n_done_;
-  if (run_ >= runs_.size() || --n_left_in_run_ > 0) return;
-  charge();
-  ++run_;
-  enter_next_run();
+int64_t PhaseTimer::elapsed_ns(int64_t instruction) const {
+  return between_ns(instruction, instruction + 1);
 }
 
-void PhaseTimer::enter_next_run() {
-  while (run_ < runs_.size() && runs_[run_].n_instructions == 0) ++run_;
-  if (run_ < runs_.size()) n_left_in_run_ = runs_[run_].n_instructions;
-}
-
-void PhaseTimer::charge() {
-  const Clock::time_point now = Clock::now();
-  if (run_ < runs_.size()) {
-    elapsed_ns_[static_cast<size_t>(runs_[run_].phase)] +=
-        std::chrono::duration_cast<std::chrono::nanoseconds>(now - changed_).count();
+int64_t PhaseTimer::elapsed_us(Phase phase) const {
+  int64_t total_ns = 0, first = 0;
+  for (const PhaseRun& run : runs_) {
+    const int64_t last = std::min(first + run.n_instructions, n_instructions_done());
+    if (run.phase == phase) total_ns += between_ns(first, last);
+    first = last;
   }
-  changed_ = now;
+  return total_ns / 1000;
+}
+
+int64_t PhaseTimer::between_ns(int64_t first, int64_t last) const {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(ends_[static_cast<size_t>(last)] -
+                                                              ends_[static_cast<size_t>(first)])
+      .count();
 }
 
 }  // namespace daf

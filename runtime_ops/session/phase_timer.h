@@ -1,4 +1,4 @@
-// Time spent in forward, backward and update, from the number of instructions run so far.
+// Time of each instruction of an execution, and so of forward, backward and update.
 #pragma once
 
 #include <array>
@@ -18,32 +18,24 @@ struct PhaseRun {
   int64_t n_instructions;
 };
 
-// Reads the clock only where the phase changes.
 class PhaseTimer {
  public:
-  explicit PhaseTimer(std::vector<PhaseRun> runs) : runs_(std::move(runs)) {}
+  explicit PhaseTimer(std::vector<PhaseRun> runs);
 
   void start();
-  void instruction_done();
-  void stop() { charge(); }
+  void instruction_done() { ends_.push_back(Clock::now()); }
 
-  int64_t n_instructions_done() const { return n_done_; }
-  int64_t elapsed_us(Phase phase) const { return elapsed_ns_[static_cast<size_t>(phase)] / 1000; }
+  int64_t n_instructions_done() const { return static_cast<int64_t>(ends_.size()) - 1; }
+  int64_t elapsed_ns(int64_t instruction) const;
+  int64_t elapsed_us(Phase phase) const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Charges the time since the last change to the current run.
-  void charge();
-  // Makes the next run that has instructions the current one.
-  void enter_next_run();
+  int64_t between_ns(int64_t first, int64_t last) const;
 
   std::vector<PhaseRun> runs_;
-  size_t run_ = 0;
-  int64_t n_left_in_run_ = 0;
-  int64_t n_done_ = 0;
-  Clock::time_point changed_;
-  std::array<int64_t, 3> elapsed_ns_ = {};
+  std::vector<Clock::time_point> ends_;  // the start, then the end of each instruction
 };
 
 }  // namespace daf

@@ -105,6 +105,8 @@ class TrainingSession::Impl {
     return result;
   }
 
+  std::vector<InstructionTime> profile() const { return train_step_->profile(); }
+
   std::vector<ConstTensorView> outputs() const {
     if (!outputs_are_valid_) {
       throw DafError(Exit::kUsage,
@@ -317,6 +319,7 @@ StepResult TrainingSession::step(const std::vector<ConstTensorView>& inputs,
                                  std::optional<float> lr) {
   return impl_->step(inputs, lr);
 }
+std::vector<InstructionTime> TrainingSession::profile() const { return impl_->profile(); }
 std::vector<ConstTensorView> TrainingSession::outputs() const { return impl_->outputs(); }
 std::vector<ConstTensorView> TrainingSession::predict(const std::vector<ConstTensorView>& inputs) {
   return impl_->predict(inputs);

@@ -30,6 +30,11 @@ struct SessionOptions {
   std::optional<int64_t> budget_bytes;
 };
 
+struct InstructionTime {
+  std::string operator_name;  // empty when the instruction calls none
+  int64_t elapsed_ns;
+};
+
 // Not for use by several threads at once, but for trim(). All errors are DafErrors.
 class TrainingSession {
  public:
@@ -47,6 +52,9 @@ class TrainingSession {
   // place and must be contiguous. Without `lr`, the manifest's. Exit::kData when the inputs do not
   // fit, Exit::kDevice when a kernel fails.
   StepResult step(const std::vector<ConstTensorView>& inputs, std::optional<float> lr);
+
+  // The instructions of the last step, in their order.
+  std::vector<InstructionTime> profile() const;
 
   // Of the last step, by the manifest's names. Valid until the next step or prediction; an error
   // after that.

@@ -10,6 +10,8 @@ namespace daf::avx2 {
 inline constexpr int kWidth = 8;
 using Vec = float __attribute__((vector_size(32)));
 using IntVec = int32_t __attribute__((vector_size(32)));
+using UnsignedVec = uint32_t __attribute__((vector_size(32)));
+using WideVec = uint64_t __attribute__((vector_size(32)));
 
 inline Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
 
@@ -35,6 +37,19 @@ inline Vec load_even(const float* p) {
   const __m256 low = _mm256_loadu_ps(p), high = _mm256_loadu_ps(p + 7);
   const __m256 mixed = _mm256_shuffle_ps(low, high, 0xd8);  // 0 2 8 10 | 4 6 12 14
   return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(mixed), 0xd8));
+}
+
+// Products of the low halves of the lanes.
+inline WideVec multiply_low(WideVec a, uint32_t b) {
+  return (WideVec)_mm256_mul_epu32((__m256i)a, _mm256_set1_epi64x(b));
+}
+
+// Lanes a[0] b[0] a[1] b[1] ... of 64 bits.
+inline void interleave(WideVec a, WideVec b, IntVec (&result)[2]) {
+  const __m256i even = _mm256_unpacklo_epi64((__m256i)a, (__m256i)b);  // a0 b0 | a2 b2
+  const __m256i odd = _mm256_unpackhi_epi64((__m256i)a, (__m256i)b);   // a1 b1 | a3 b3
+  result[0] = (IntVec)_mm256_permute2x128_si256(even, odd, 0x20);
+  result[1] = (IntVec)_mm256_permute2x128_si256(even, odd, 0x31);
 }
 
 // Row i, column j becomes row j, column i.

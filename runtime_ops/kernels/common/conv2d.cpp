@@ -153,11 +153,11 @@ void conv2d_weight_grad(const Conv2d& s, const float* grad_y, const float* x, bo
   const GemmPanels panels = take_panels(size.channels_out, size.taps, size.pixels, scratch);
   for (int64_t group = 0; group < s.groups; ++group) {
     const ChannelsPacker grads{output_group(s, grad_y, group)};
-    const MatrixWriter write{grad_weight + group * size.channels_out * size.taps, size.taps,
-                             nullptr};
+    float* result = grad_weight + group * size.channels_out * size.taps;
+    const float* addend = accumulate ? result : nullptr;
+    const MatrixWriter write{result, size.taps, {1.0f, nullptr, addend}};
     const auto multiply = [&](const auto& columns) {
-      blocked_gemm(size.channels_out, size.taps, size.pixels, grads, columns, write, panels,
-                   accumulate);
+      blocked_gemm(size.channels_out, size.taps, size.pixels, grads, columns, write, panels);
     };
     if (windows.is_plain()) {
       multiply(ChannelsPacker{input_group(s, x, group)});

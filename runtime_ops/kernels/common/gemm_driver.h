@@ -76,13 +76,13 @@ class GemmPanels {
   // For all products that will be made with them.
   void add_product(int64_t m, int64_t n, int64_t k) {
     const Grid grid(m, n, k);
-    const int64_t rows = std::min(grid.row_step, m), columns = std::min(grid.column_step, n);
-    const int64_t depth = block_depth(k);
-    a_size_ = std::max(a_size_, std::min(kMc, round_up(rows, kMr)) * depth + kSlack);
-    // A single block of rows uses a panel of B at once and never again.
-    const int64_t width = rows <= kMc ? kNr : std::min(kNc, round_up(columns, kNr));
-    b_size_ = std::max(b_size_, width * depth + kSlack);
+    add_task(std::min(grid.row_step, m), std::min(grid.column_step, n), k);
     n_workers_ = std::max(n_workers_, std::min<int64_t>(n_threads(), grid.n_tasks()));
+  }
+  // For products that are one task each.
+  void add_whole_products(int64_t m, int64_t n, int64_t k) {
+    add_task(m, n, k);
+    n_workers_ = n_threads();
   }
 
   void take(Scratch& scratch) {
@@ -93,6 +93,14 @@ class GemmPanels {
   float* b(int worker) const { return a(worker) + a_size_; }
 
  private:
+  void add_task(int64_t rows, int64_t columns, int64_t k) {
+    const int64_t depth = block_depth(k);
+    a_size_ = std::max(a_size_, std::min(kMc, round_up(rows, kMr)) * depth + kSlack);
+    // A single block of rows uses a panel of B at once and never again.
+    const int64_t width = rows <= kMc ? kNr : std::min(kNc, round_up(columns, kNr));
+    b_size_ = std::max(b_size_, width * depth + kSlack);
+  }
+
   float* base_ = nullptr;
   int64_t a_size_ = 0, b_size_ = 0, n_workers_ = 1;
 };
@@ -108,35 +116,40 @@ inline GemmPanels take_panels(int64_t m, int64_t n, int64_t k, Scratch& scratch)
 struct Direct {
   float* c;
   int64_t ld;
-  const float* row_bias;     // an entry per row of C, or null
-  const float* column_bias;  // an entry per column of the panel, or null
+  float alpha = 1.0f;                  // of the product
+  const float* row_bias = nullptr;     // an entry per row of C, or null
+  const float* column_bias = nullptr;  // an entry per column of the panel, or null
+  const float* addend = nullptr;       // lies as C does, or null
 };
 
 template <int kVecs>
 inline __attribute__((always_inline)) void store_tile(const Direct& to, int64_t i, bool first,
-                                                      const Vec (&sum)[kMr][kVecs]) {
-  float* out = to.c + i * to.ld;
+                                                      Vec (&sum)[kMr][kVecs]) {
+  const auto each = [&](auto term) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kMr; ++r) {
+#pragma GCC unroll 8
+      for (int j = 0; j < kVecs; ++j) sum[r][j] = term(sum[r][j], r, j);
+    }
+  };
+  const int64_t start = i * to.ld;
+  const auto at = [&](const float* base, int r, int j) {
+    return load(base + start + r * to.ld + j * kWidth);
+  };
+  if (to.alpha != 1.0f) each([&](Vec v, int, int) { return v * to.alpha; });
   if (!first) {
-    for (int r = 0; r < kMr; ++r, out += to.ld) {
-      for (int j = 0; j < kVecs; ++j) {
-        store(out + j * kWidth, load(out + j * kWidth) + sum[r][j]);
-      }
-    }
-  } else if (to.row_bias != nullptr) {
-    for (int r = 0; r < kMr; ++r, out += to.ld) {
-      for (int j = 0; j < kVecs; ++j) store(out + j * kWidth, sum[r][j] + to.row_bias[i + r]);
-    }
-  } else if (to.column_bias != nullptr) {
-    for (int r = 0; r < kMr; ++r, out += to.ld) {
-      for (int j = 0; j < kVecs; ++j) {
-        store(out + j * kWidth, sum[r][j] + load(to.column_bias + j * kWidth));
-      }
-    }
+    each([&](Vec v, int r, int j) { return v + at(to.c, r, j); });
   } else {
-    for (int r = 0; r < kMr; ++r, out += to.ld) {
-      for (int j = 0; j < kVecs; ++j) store(out + j * kWidth, sum[r][j]);
+    if (to.row_bias != nullptr) each([&](Vec v, int r, int) { return v + to.row_bias[i + r]; });
+    if (to.column_bias != nullptr) {
+      each([&](Vec v, int, int j) { return v + load(to.column_bias + j * kWidth); });
     }
+    if (to.addend != nullptr) each([&](Vec v, int r, int j) { return v + at(to.addend, r, j); });
   }
+  each([&](Vec v, int r, int j) {
+    store(to.c + start + r * to.ld + j * kWidth, v);
+    return v;
+  });
 }
 
 template <int kRows, int kVecs>
@@ -196,7 +209,7 @@ void pack_block(const Packer& packer, int64_t first, int64_t count, int64_t p0, 
 // Rows [m0, m1) and columns [n0, n1) of C, by one thread.
 template <class PackA, class PackB, class Writer>
 void gemm_task(int64_t m0, int64_t m1, int64_t n0, int64_t n1, int64_t k, const PackA& pack_a,
-               const PackB& pack_b, const Writer& writer, bool accumulate, float* a, float* b) {
+               const PackB& pack_b, const Writer& writer, float* a, float* b) {
   const int64_t max_depth = block_depth(k);
   const bool one_row_block = m1 - m0 <= kMc;
   // Rows of C stay in L2 from one block of depth to the next.
@@ -216,7 +229,7 @@ void gemm_task(int64_t m0, int64_t m1, int64_t n0, int64_t n1, int64_t k, const 
           float* panel = one_row_block ? b : b + j * depth;
           // Just before its first use, which then finds it in L1.
           if (i0 == m0) pack_b.template pack<kNr>(j0 + j, columns, p0, depth, panel);
-          multiply_panel(i0, mc, columns, depth, a, panel, p0 == 0 && !accumulate,
+          multiply_panel(i0, mc, columns, depth, a, panel, p0 == 0,
                          writer.template panel<kNr>(j0 + j, columns));
         }
       }
@@ -225,16 +238,15 @@ void gemm_task(int64_t m0, int64_t m1, int64_t n0, int64_t n1, int64_t k, const 
   }
 }
 
-// With `accumulate` the product is added to what C holds.
 template <class PackA, class PackB, class Writer>
 void blocked_gemm(int64_t m, int64_t n, int64_t k, const PackA& pack_a, const PackB& pack_b,
-                  const Writer& writer, const GemmPanels& panels, bool accumulate = false) {
+                  const Writer& writer, const GemmPanels& panels) {
   const Grid grid(m, n, k);
   for_each_task(grid.n_tasks(), [&](int64_t task, int worker) {
     const int64_t i = task % grid.n_rows * grid.row_step;
     const int64_t j = task / grid.n_rows * grid.column_step;
     gemm_task(i, std::min(m, i + grid.row_step), j, std::min(n, j + grid.column_step), k, pack_a,
-              pack_b, writer, accumulate, panels.a(worker), panels.b(worker));
+              pack_b, writer, panels.a(worker), panels.b(worker));
   });
 }
 

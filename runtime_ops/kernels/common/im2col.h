@@ -342,7 +342,7 @@ struct PlacesWriter {
     const int64_t start = j % y.spatial;
     float* image = y.base + j / y.spatial * y.image_stride;
     float* run = start + columns <= y.spatial ? image + start : nullptr;
-    return {{run, y.spatial, bias, nullptr}, image, start, columns, y, bias};
+    return {{run, y.spatial, 1.0f, bias}, image, start, columns, y, bias};
   }
 };
 

@@ -62,11 +62,11 @@ struct MatrixPacker {
   }
 };
 
-// C as a matrix; `bias` has an entry per column, or is null.
+// C as a matrix.
 struct MatrixWriter {
   float* c;
   int64_t ldc;
-  const float* bias;
+  GemmTerms terms = {};
 
   struct Panel {
     Direct direct;
@@ -77,11 +77,14 @@ struct MatrixWriter {
         float* out = direct.c + (i + r) * direct.ld;
         for (int64_t s = 0; s < columns; s += kWidth) {
           const int64_t count = std::min<int64_t>(kWidth, columns - s);
-          Vec v = load(tile + s);
+          Vec v = load(tile + s) * direct.alpha;
           if (!first) {
             v += load_part(out + s, count);
-          } else if (direct.column_bias != nullptr) {
-            v += load_part(direct.column_bias + s, count);
+          } else {
+            if (direct.column_bias != nullptr) v += load_part(direct.column_bias + s, count);
+            if (direct.addend != nullptr) {
+              v += load_part(direct.addend + (i + r) * direct.ld + s, count);
+            }
           }
           store_part(out + s, v, count);
         }
@@ -91,7 +94,8 @@ struct MatrixWriter {
 
   template <int kNr>
   Panel panel(int64_t j, int64_t columns) const {
-    return {{c + j, ldc, nullptr, bias != nullptr ? bias + j : nullptr}, columns};
+    const auto from = [j](const float* row) { return row != nullptr ? row + j : nullptr; };
+    return {{c + j, ldc, terms.alpha, nullptr, from(terms.bias), from(terms.addend)}, columns};
   }
 };
 

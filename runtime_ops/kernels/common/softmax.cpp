@@ -64,9 +64,13 @@ void softmax_row(int64_t n, bool log, const float* x, float* y) {
   }
 }
 
-void row_grad(int64_t n, bool log, const float* grad_y, const float* y, float* grad_x) {
-  if (log) {
+void row_grad(const Softmax& shape, const float* grad_y, const float* y, float* grad_x) {
+  const int64_t n = shape.n;
+  if (shape.log) {
     const float total = static_cast<float>(sum(n, grad_y));
+    if (shape.keeps_probabilities) {
+      return map(n, grad_y, y, grad_x, [=](Vec g, Vec p) { return g - p * total; });
+    }
     map(n, grad_y, y, grad_x, [=](Vec g, Vec v) { return g - math::exp(v) * total; });
   } else {
     const float total =
@@ -127,7 +131,11 @@ void strip_grad(const Softmax& shape, int64_t width, const float* grad_y, const 
     const float *g = grad_y + k * step, *v = y + k * step;
     float* out = grad_x + k * step;
     if (shape.log) {
-      map(width, v, out, [](Vec log_p) { return math::exp(log_p); });
+      if (shape.keeps_probabilities) {
+        std::copy_n(v, width, out);
+      } else {
+        map(width, v, out, [](Vec log_p) { return math::exp(log_p); });
+      }
       for (int64_t i = 0; i < width; ++i) out[i] = g[i] - out[i] * static_cast<float>(total[i]);
     } else {
       for (int64_t i = 0; i < width; ++i) out[i] = v[i] * (g[i] - static_cast<float>(total[i]));
@@ -161,10 +169,34 @@ void softmax(const Softmax& shape, const float* x, float* y) {
   });
 }
 
+void masked_softmax(int n_dims, const int64_t* sizes, const int64_t* mask_strides, const float* x,
+                    const float* mask, float* y) {
+  constexpr int64_t kCost = 8;
+  const int64_t n = sizes[n_dims - 1], step = mask_strides[n_dims - 1];
+  int64_t n_rows = 1;
+  for (int axis = 0; axis + 1 < n_dims; ++axis) n_rows *= sizes[axis];
+  for_each_range(n_rows, kCost * n, [&](int64_t from, int64_t to) {
+    for (int64_t row = from; row < to; ++row) {
+      const float* added = mask;
+      for (int64_t axis = n_dims - 2, rest = row; axis >= 0; rest /= sizes[axis--]) {
+        added += rest % sizes[axis] * mask_strides[axis];
+      }
+      const float* in = x + row * n;
+      float* out = y + row * n;
+      if (step != 0) {
+        map(n, in, added, out, [](Vec v, Vec m) { return v + m; });
+      } else {
+        map(n, in, out, [m = splat(*added)](Vec v) { return v + m; });
+      }
+      softmax_row(n, false, out, out);
+    }
+  });
+}
+
 void softmax_backward(const Softmax& shape, const float* grad_y, const float* y, float* grad_x) {
   for_each_strip(shape, [&](int64_t start, int64_t width) {
     if (shape.inner == 1) {
-      row_grad(shape.n, shape.log, grad_y + start, y + start, grad_x + start);
+      row_grad(shape, grad_y + start, y + start, grad_x + start);
     } else {
       strip_grad(shape, width, grad_y + start, y + start, grad_x + start);
     }

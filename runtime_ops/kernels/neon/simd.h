@@ -10,6 +10,8 @@ namespace daf::neon {
 inline constexpr int kWidth = 4;
 using Vec = float __attribute__((vector_size(16)));
 using IntVec = int32_t __attribute__((vector_size(16)));
+using UnsignedVec = uint32_t __attribute__((vector_size(16)));
+using WideVec = uint64_t __attribute__((vector_size(16)));
 
 inline Vec fma(Vec a, Vec b, Vec c) {
   return (Vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
@@ -44,6 +46,17 @@ inline Vec load_even(const float* p) {
   const float32x4_t low = vld1q_f32(p), high = vld1q_f32(p + 3);
   return (Vec)vcombine_f32(vget_low_f32(vuzp1q_f32(low, low)),
                            vget_low_f32(vuzp2q_f32(high, high)));
+}
+
+// Products of the low halves of the lanes.
+inline WideVec multiply_low(WideVec a, uint32_t b) {
+  return (WideVec)vmull_n_u32(vmovn_u64((uint64x2_t)a), b);
+}
+
+// Lanes a[0] b[0] a[1] b[1] ... of 64 bits.
+inline void interleave(WideVec a, WideVec b, IntVec (&result)[2]) {
+  result[0] = (IntVec)WideVec{a[0], b[0]};
+  result[1] = (IntVec)WideVec{a[1], b[1]};
 }
 
 // Row i, column j becomes row j, column i.

@@ -9,6 +9,8 @@ namespace daf::scalar {
 inline constexpr int kWidth = 4;
 using Vec = float __attribute__((vector_size(16)));
 using IntVec = int32_t __attribute__((vector_size(16)));
+using UnsignedVec = uint32_t __attribute__((vector_size(16)));
+using WideVec = uint64_t __attribute__((vector_size(16)));
 
 inline Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }
 
@@ -42,6 +44,15 @@ inline uint32_t lane_bits(IntVec mask) {
 
 // p[0], p[2], p[4], p[6]; nothing beyond is read.
 inline Vec load_even(const float* p) { return Vec{p[0], p[2], p[4], p[6]}; }
+
+// Products of the low halves of the lanes.
+inline WideVec multiply_low(WideVec a, uint32_t b) { return (a & 0xffffffff) * b; }
+
+// Lanes a[0] b[0] a[1] b[1] ... of 64 bits.
+inline void interleave(WideVec a, WideVec b, IntVec (&result)[2]) {
+  result[0] = (IntVec)WideVec{a[0], b[0]};
+  result[1] = (IntVec)WideVec{a[1], b[1]};
+}
 
 // Row i, column j becomes row j, column i.
 inline void transpose(Vec (&v)[kWidth]) {

@@ -48,7 +48,8 @@ void check(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b, 
   Floats c(static_cast<size_t>(m * p.shape.ldc), 7.0f);  // what lies between rows stays as it is
   const Doubles expected = reference(p, with_bias, c);
   VectorScratch scratch;
-  gemm(p.shape, p.a.data(), p.b.data(), with_bias ? p.bias.data() : nullptr, c.data(), scratch);
+  gemm(p.shape, p.a.data(), p.b.data(), {1.0f, with_bias ? p.bias.data() : nullptr}, c.data(),
+       scratch);
   expect_close(c, expected);
 }
 
@@ -91,15 +92,74 @@ TEST(Gemm, NanAndInfReachTheirRowAndColumnOnly) {
   Floats c(static_cast<size_t>(6 * p.shape.ldc), 7.0f);
   const Doubles expected = reference(p, false, c);
   VectorScratch scratch;
-  gemm(p.shape, p.a.data(), p.b.data(), nullptr, c.data(), scratch);
+  gemm(p.shape, p.a.data(), p.b.data(), {}, c.data(), scratch);
   expect_close(c, expected);
+}
+
+TEST(Gemm, ScalesAndAddsInOnePass) {
+  for (const int64_t k : {5, 700}) {  // of one block of depth and of several
+    for (const auto& [m, n] : {std::pair<int64_t, int64_t>{13, 21}, {24, 32}}) {
+      const Problem p = make_problem(m, n, k, false, true);
+      const Floats addend = random_floats(m * p.shape.ldc, 4);
+      Floats c(static_cast<size_t>(m * p.shape.ldc), 7.0f);
+      Doubles expected = reference(p, false, c);
+      for (int64_t i = 0; i < m; ++i) {
+        for (int64_t j = 0; j < n; ++j) {
+          double& v = expected[i * p.shape.ldc + j];
+          v = 0.5 * v + p.bias[j] + addend[i * p.shape.ldc + j];
+        }
+      }
+      VectorScratch scratch;
+      gemm(p.shape, p.a.data(), p.b.data(), {0.5f, p.bias.data(), addend.data()}, c.data(),
+           scratch);
+      expect_close(c, expected);
+    }
+  }
+}
+
+// Products of heads that lie as [batch, row, head, column], written in the same order.
+TEST(BatchGemm, ReadsAndWritesHeadsWhereTheyLie) {
+  const int64_t batch = 2, heads = 3, m = 13, n = 9, k = 10;
+  const Floats a = random_floats(batch * m * heads * k, 1);
+  const Floats b = random_floats(batch * n * heads * k, 2);
+  Doubles expected(batch * m * heads * n);
+  for (int64_t q = 0; q < batch; ++q) {
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t i = 0; i < m; ++i) {
+        for (int64_t j = 0; j < n; ++j) {
+          double total = 0;
+          for (int64_t p = 0; p < k; ++p) {
+            total += static_cast<double>(a[((q * m + i) * heads + h) * k + p]) *
+                     b[((q * n + j) * heads + h) * k + p];
+          }
+          expected[((q * m + i) * heads + h) * n + j] = 0.25 * total;
+        }
+      }
+    }
+  }
+  const GemmBatch shape = {{m, n, k, false, true, heads * k, heads * k, heads * n},
+                           batch,
+                           heads,
+                           {m * heads * k, k},
+                           {n * heads * k, k},
+                           {m * heads * n, n}};
+  const int before = n_threads();
+  for (const int threads : {1, 2, 8}) {  // more than there are products: they are shared
+    set_threads(threads);
+    Floats c = unset_floats(batch * m * heads * n);
+    VectorScratch scratch;
+    batch_gemm(shape, a.data(), b.data(), 0.25f, c.data(), scratch);
+    expect_close(c, expected);
+    EXPECT_LE(scratch.size_bytes(), max_scratch_bytes());
+  }
+  set_threads(before);
 }
 
 TEST(Gemm, ScratchIsBounded) {
   const Problem p = make_problem(300, 1100, 600, false, false);
   Floats c(static_cast<size_t>(300 * p.shape.ldc));
   VectorScratch scratch;
-  gemm(p.shape, p.a.data(), p.b.data(), nullptr, c.data(), scratch);
+  gemm(p.shape, p.a.data(), p.b.data(), {}, c.data(), scratch);
   EXPECT_LE(scratch.size_bytes(), max_scratch_bytes());
 }
 
@@ -108,11 +168,11 @@ TEST(Gemm, SumOrderDependsOnDepthAlone) {
   const Problem p = make_problem(37, 19, 700, false, false);
   Floats whole(static_cast<size_t>(37 * p.shape.ldc)), one(static_cast<size_t>(p.shape.ldc));
   VectorScratch scratch;
-  gemm(p.shape, p.a.data(), p.b.data(), nullptr, whole.data(), scratch);
+  gemm(p.shape, p.a.data(), p.b.data(), {}, whole.data(), scratch);
   for (int64_t row : {0, 5, 36}) {
     Gemm single = p.shape;
     single.m = 1;
-    gemm(single, p.a.data() + row * p.shape.lda, p.b.data(), nullptr, one.data(), scratch);
+    gemm(single, p.a.data() + row * p.shape.lda, p.b.data(), {}, one.data(), scratch);
     for (int64_t j = 0; j < 19; ++j) EXPECT_EQ(one[j], whole[row * p.shape.ldc + j]);
   }
 }

@@ -71,5 +71,26 @@ TEST(Softmax, InfinityAndNan) {
   }
 }
 
+TEST(MaskedSoftmax, AddsTheMaskItBroadcasts) {
+  const int64_t sizes[] = {2, 3, 4, 21}, n = 2 * 3 * 4 * 21;
+  const Floats x = random_floats(n, 1, -4, 4);
+  Floats mask = random_floats(n, 2);
+  mask[3] = mask[20] = std::numeric_limits<float>::lowest();
+  const int64_t all_strides[][4] = {{252, 84, 21, 1}, {21, 0, 0, 1}, {0, 0, 21, 1}, {0, 4, 1, 0}};
+  for (const auto& strides : all_strides) {
+    Floats sum(n), expected = unset_floats(n), y = x;
+    for (int64_t i = 0; i < n; ++i) {
+      sum[i] = x[i] + mask[i / 252 * strides[0] + i / 84 % 3 * strides[1] +
+                           i / 21 % 4 * strides[2] + i % 21 * strides[3]];
+    }
+    softmax({24, 21, 1, false}, sum.data(), expected.data());
+    masked_softmax(4, sizes, strides, x.data(), mask.data(), y.data());
+    EXPECT_EQ(y, expected);
+    Floats in_place = x;
+    masked_softmax(4, sizes, strides, in_place.data(), mask.data(), in_place.data());
+    EXPECT_EQ(in_place, expected);
+  }
+}
+
 }  // namespace
 }  // namespace daf::testing

@@ -39,10 +39,21 @@ TEST_F(Threads, MatrixProduct) {
     const Gemm shape = {210, 330, 700, ta, tb, ta ? 210 : 700, tb ? 700 : 330, 330};
     expect_same(210 * 330, [&](float* c) {
       VectorScratch scratch;
-      gemm(shape, a.data(), b.data(), nullptr, c, scratch);
+      gemm(shape, a.data(), b.data(), {}, c, scratch);
       EXPECT_LE(scratch.size_bytes(), max_scratch_bytes());
     });
   }
+}
+
+TEST_F(Threads, BatchOfMatrixProducts) {
+  const Floats a = random_floats(7 * 60 * 70, 1), b = random_floats(7 * 70 * 50, 2);
+  const GemmBatch shape = {
+      {60, 50, 70, false, false, 70, 50, 50}, 1, 7, {0, 60 * 70}, {0, 70 * 50}, {0, 60 * 50}};
+  expect_same(7 * 60 * 50, [&](float* c) {
+    VectorScratch scratch;
+    batch_gemm(shape, a.data(), b.data(), 0.5f, c, scratch);
+    EXPECT_LE(scratch.size_bytes(), max_scratch_bytes());
+  });
 }
 
 void expect_same_convolution(const Conv2d& s) {
@@ -116,7 +127,12 @@ TEST_F(Threads, ElementsRowsAndSums) {
   expect_same(n, [&](float* y) { softmax({100, 1013, 1, true}, x.data(), y); });
   expect_same(n, [&](float* y) { softmax({1, 100, 1013, false}, x.data(), y); });
   expect_same(n, [&](float* y) { dropout({0.3f, 1, 2, 3}, n, x.data(), y); });
-  const int64_t sizes[] = {100, 1013};
+  const int64_t sizes[] = {100, 1013}, rows[] = {1013, 1}, row[] = {0, 1}, turned[] = {1, 100};
+  expect_same(n, [&](float* y) {
+    arithmetic(Arithmetic::kAdd, 2, sizes, rows, row, x.data(), g.data(), y);
+  });
+  expect_same(n, [&](float* y) { masked_softmax(2, sizes, row, x.data(), g.data(), y); });
+  expect_same(n, [&](float* y) { strided_copy(2, sizes, turned, x.data(), y); });
   expect_same(1013, [&](float* y) { sum_axes(2, sizes, 1, 1, x.data(), y); });
   expect_same(100, [&](float* y) { sum_axes(2, sizes, 2, 1, x.data(), y); });
   expect_same(n, [&](float* weight) {
