@@ -273,4 +273,5 @@ _FUSED: dict[Any, _FusedForm] = {
     daf.layer_norm_backward.default: _second_argument(daf.stored_layer_norm_backward.default),
     daf.activation_backward.default: _second_argument(daf.stored_activation_backward.default),
     daf.softmax_backward.default: _softmax,
+    daf.cross_entropy_backward.default: _second_argument(daf.stored_cross_entropy_backward.default),
 }

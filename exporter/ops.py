@@ -328,6 +328,23 @@ def nll_loss_backward(
     return torch.empty_like(log_p)
 
 
+@_operator(
+    "(Tensor grad, Tensor log_p, Tensor target, Tensor? weight, Tensor total_weight, int reduction, "
+    "int ignore_index) -> Tensor"
+)
+def cross_entropy_backward(
+    grad: Tensor,
+    log_p: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    total_weight: Tensor,
+    reduction: int,
+    ignore_index: int,
+) -> Tensor:
+    """The gradient of the logits; log_p is [n, c]."""
+    return torch.empty_like(log_p)
+
+
 # ---- pooling ----------------------------------------------------------------------------------------------------
 
 
@@ -577,6 +594,25 @@ def stored_activation_backward(
     grad: Tensor, source: Sequence[Tensor], recipe: str, shape: Sequence[int], kind: str, a: float, b: float
 ) -> Tensor:
     return torch.empty_like(grad)
+
+
+@_operator(
+    "(Tensor grad, Tensor[] source, str recipe, int[] shape, Tensor target, Tensor? weight, Tensor total_weight, "
+    "int reduction, int ignore_index) -> Tensor"
+)
+def stored_cross_entropy_backward(
+    grad: Tensor,
+    source: Sequence[Tensor],
+    recipe: str,
+    shape: Sequence[int],
+    target: Tensor,
+    weight: Tensor | None,
+    total_weight: Tensor,
+    reduction: int,
+    ignore_index: int,
+) -> Tensor:
+    """What is stored are the probabilities."""
+    return grad.new_empty(list(shape))
 
 
 @_operator("(Tensor grad, Tensor[] source, str recipe, int[] shape, int axis, bool log) -> Tensor")

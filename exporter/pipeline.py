@@ -29,6 +29,7 @@ from daf.exporter.passes.convert_elementwise import convert_elementwise
 from daf.exporter.passes.convert_to_daf import convert_to_daf
 from daf.exporter.passes.fold_heads import fold_heads
 from daf.exporter.passes.fold_transposes import fold_transposes
+from daf.exporter.passes.fuse_cross_entropy import fuse_cross_entropy
 from daf.exporter.passes.fuse_gemm_terms import fuse_gemm_terms
 from daf.exporter.passes.fuse_masked_softmax import fuse_masked_softmax
 from daf.exporter.passes.remove_noops import remove_noops
@@ -92,6 +93,7 @@ def canonicalize(export: Export) -> None:
         convert_to_daf(program)
         fold_transposes(program)
         fold_heads(program)
+        fuse_cross_entropy(program)
 
 
 def plan_update(export: Export) -> None:

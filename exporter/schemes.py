@@ -116,7 +116,7 @@ def _compress(activation: SavedActivation, assigned: Mapping[Node, AssignedSchem
     mask = any(passes_by_mask(reader, node) for reader in readers)
     if all(passes_by_mask(reader, node) for reader in readers):
         return AssignedScheme(activation, "none", mask)
-    if is_log_softmax(node) and any(reader.target is not daf.softmax_backward.default for reader in readers):
+    if is_log_softmax(node) and not all(reader.target in _READS_PROBABILITIES for reader in readers):
         return AssignedScheme(activation, "keep")
     derivation = _rectified(node, assigned) if mask else None
     if derivation is not None:
@@ -158,6 +158,9 @@ def forward_activation(backward: Node) -> Node | None:
         if node.target is daf.activation.default and node.args[1:] == backward.args[2:]:
             return node
     return None
+
+
+_READS_PROBABILITIES = {daf.softmax_backward.default, daf.cross_entropy_backward.default}
 
 
 def is_log_softmax(node: Node) -> bool:

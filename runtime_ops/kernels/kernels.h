@@ -220,6 +220,12 @@ bool nll_loss(const NllLoss& shape, const float* log_p, const int64_t* target, c
 void nll_loss_backward(const NllLoss& shape, const float* grad_loss, const int64_t* target,
                        const float* weight, const float* total_weight, float* grad_log_p);
 
+// The gradient of logits[n, c], of which log_p are the log-probabilities, or the probabilities
+// where so flagged; spatial is 1. grad_x may be log_p.
+void cross_entropy_backward(const NllLoss& shape, bool keeps_probabilities, const float* grad_loss,
+                            const float* log_p, const int64_t* target, const float* weight,
+                            const float* total_weight, float* grad_x);
+
 // ---- pooling ----------------------------------------------------------------------------
 
 // Maps are [planes, h, w] -> [planes, out_h, out_w].
