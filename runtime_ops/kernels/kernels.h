@@ -274,6 +274,56 @@ void dropout(const Dropout& rng, int64_t n, const float* x, float* y);
 void sum_axes(int n_dims, const int64_t* sizes, uint32_t axis_mask, float scale, const float* x,
               float* y);
 
+// ---- activations in few bits ------------------------------------------------------------
+
+// Bit-planes: n values are ceil(n / 256) groups. A group has a header and `bits` planes of 256
+// bits, the most significant first; bit i % 32 of word i / 32 of a plane belongs to value i of the
+// group.
+//
+//   header   bits 0-15   minimum, bfloat16, rounded down
+//            bits 16-31  scale, bfloat16, rounded up: the step between two codes
+//   value    minimum + scale * code, where code is read from the planes
+//
+// Codes are rounded stochastically: floor(t + u), with t = (x - minimum) / scale in 16 fractional
+// bits and u from (seed, step, tensor, element index) alone. All instruction sets and any number of
+// threads give the same bits. Every prefix of the planes is an encoding too: the planes that are
+// missing read as the middle of what they could have said.
+//
+// A group that no header can describe (a value is not finite, or the range overflows) is marked in
+// bit 31 of its header. Its planes are zero, its values are the caller's to keep.
+inline constexpr int64_t kPlaneGroup = 256;      // values
+inline constexpr int64_t kPlaneGroupBytes = 32;  // of one group in one plane
+inline constexpr int kMaxPlanes = 8;
+inline constexpr uint32_t kExactGroup = 0x80000000;
+
+struct BitPlanes {
+  int bits;                     // planes that were made: `scale` belongs to so many
+  uint32_t* headers;            // one per group
+  uint32_t* plane[kMaxPlanes];  // eight words per group
+};
+struct StochasticRounding {
+  uint64_t seed, step;
+  uint32_t tensor;
+};
+// x[0] is the first value of group `first_group` of its tensor. Returns how many groups were
+// marked.
+int64_t bitplane_encode(const StochasticRounding& rounding, int64_t first_group, int64_t n,
+                        const float* x, const BitPlanes& to);
+// y[0, n) from value `first` of the group that `from` starts with, by the first `n_planes` planes.
+// What belongs to a marked group is not written. `around_caches`: y is part of something larger
+// than them, so what is written need not be there.
+void bitplane_decode(const BitPlanes& from, int n_planes, int64_t first, int64_t n,
+                     bool around_caches, float* y);
+
+// Bit i % 32 of word i / 32 says x[i] > 0; the bits beyond n are 0.
+void positive_mask(int64_t n, const float* x, uint32_t* mask);
+// y[i] = x[i] where the bit is set, otherwise 0. y may be x.
+void apply_mask(int64_t n, const uint32_t* mask, const float* x, float* y);
+
+// To the nearest bfloat16, ties to even; NaN stays NaN.
+void to_bfloat16(int64_t n, const float* x, uint16_t* y);
+void from_bfloat16(int64_t n, const uint16_t* x, float* y);
+
 // ---- optimizers, one pass over memory ---------------------------------------------------
 
 // torch.optim.SGD. `momentum_buffer` is null where momentum is 0. On step 0 the buffer is

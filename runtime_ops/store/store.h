@@ -37,8 +37,8 @@ struct StoreEvent {
   Kind kind;
   int tensor;           // -1 for kGrow and kTrim
   int bits;             // of the tensor, after the event
-  size_t raw_bytes;     // of the tensor as float32; the new budget for kTrim
-  size_t stored_bytes;  // of the tensor after the event; the committed bytes for kGrow and kTrim
+  size_t raw_bytes;     // of the tensor as float32; the budget for kGrow and kTrim
+  size_t stored_bytes;  // of the tensor after the event; what is committed for kGrow and kTrim
   size_t used_bytes;    // of the pool, after the event
 };
 const char* name_of(StoreEvent::Kind kind);
@@ -87,7 +87,7 @@ class ActivationStore {
   // Encodes n_elements values (at most the plan's; all of them by default) at the tensor's bits,
   // after making room. Throws std::runtime_error when the groups that must be kept exact leave no
   // room even with min_bits everywhere; the tensor is then not stored.
-  void stash(int id, const float* x) { stash(id, x, plan_[id].n_elements); }
+  void stash(int id, const float* x);
   void stash(int id, const float* x, int64_t n_elements);
 
   // Decodes the values [first, first + count). Values of two calls may differ in precision when
@@ -117,9 +117,9 @@ class ActivationStore {
   void set_observer(std::function<void(const StoreEvent&)> observer);
 
  private:
-  class Impl;
+  class State;
   std::vector<StoreEntry> plan_;
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace daf
