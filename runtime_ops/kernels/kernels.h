@@ -315,11 +315,6 @@ int64_t bitplane_encode(const StochasticRounding& rounding, int64_t first_group,
 void bitplane_decode(const BitPlanes& from, int n_planes, int64_t first, int64_t n,
                      bool around_caches, float* y);
 
-// Bit i % 32 of word i / 32 says x[i] > 0; the bits beyond n are 0.
-void positive_mask(int64_t n, const float* x, uint32_t* mask);
-// y[i] = x[i] where the bit is set, otherwise 0. y may be x.
-void apply_mask(int64_t n, const uint32_t* mask, const float* x, float* y);
-
 // To the nearest bfloat16, ties to even; NaN stays NaN.
 void to_bfloat16(int64_t n, const float* x, uint16_t* y);
 void from_bfloat16(int64_t n, const uint16_t* x, float* y);
