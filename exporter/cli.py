@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from daf.cli_errors import run_command
+from daf.cli_types import BITS, SIZE
 from daf.errors import Exit, UserError
 from daf.files import check_output
 from daf.text import format_bytes, format_table
@@ -19,6 +20,7 @@ from daf.text import format_bytes, format_table
 if TYPE_CHECKING:
     from daf.exporter.fuse_optimizer import Optimizer
     from daf.exporter.pipeline import Export
+    from daf.exporter.schemes import ActivationMode
 
 EPILOG = """\b
 Examples:
@@ -51,7 +53,17 @@ def _settings(context: click.Context, parameter: click.Parameter, values: tuple[
 @click.option("--momentum", type=click.FloatRange(0, 1, max_open=True), help="For sgd. [0.9]")
 @click.option("--nesterov", is_flag=True, help="Nesterov momentum, for sgd.")
 @click.option("--weight-decay", type=click.FloatRange(min=0), help="[0; adamw 0.01]")
-@click.option("--activations", type=click.Choice(["fp32"]), default="fp32", show_default=True)
+@click.option(
+    "--activations",
+    type=click.Choice(["fp32", "daf"]),
+    default="fp32",
+    show_default=True,
+    help="What backward needs later: as it is, or as a few bits in the activation store.",
+)
+@click.option(
+    "--bits", type=BITS, default="auto", show_default=True, help="Of stored activations, 1 to 8. auto: 2 on average."
+)
+@click.option("--budget", type=SIZE, help="For arena, pool and workspace together, as in 24MB.")
 @click.option("--check", "check_step", is_flag=True, help="Run one step and compare loss and gradients with PyTorch.")
 @click.option("--dump", type=click.Path(path_type=Path, file_okay=False), help="Write the graph after each phase.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
@@ -66,7 +78,9 @@ def export(
     momentum: float | None,
     nesterov: bool,
     weight_decay: float | None,
-    activations: str,
+    activations: ActivationMode,
+    bits: int | None,
+    budget: int | None,
     check_step: bool,
     dump: Path | None,
     quiet: bool,
@@ -80,6 +94,12 @@ def export(
         raise click.BadParameter(f"{output} does not end in .pte", param_hint="--output")
     if batch_size is not None:
         settings["batch_size"] = str(batch_size)
+    if activations == "fp32" and bits is not None:
+        raise click.BadParameter("fp32 activations have no bits to choose; add --activations daf", param_hint="--bits")
+    if activations != "fp32" and dynamic_batch:
+        raise click.BadParameter(
+            "stored activations have a fixed size; leave --dynamic-batch out", param_hint="--activations"
+        )
     optimizer_settings = _optimizer_settings(optimizer, lr, momentum, nesterov, weight_decay)
     check_output(output)
     if dump is not None:
@@ -98,6 +118,8 @@ def export(
         output=output,
         optimizer=_optimizer(optimizer, optimizer_settings),
         activations=activations,
+        bits=bits,
+        budget_bytes=budget,
         dynamic_batch=dynamic_batch,
         dump=dump,
     )
@@ -180,7 +202,7 @@ def summary(exported: Export) -> str:
         ("predicted peak", format_bytes(memory["peak"])),
         *(
             (f"  {part}", format_bytes(memory[part]))
-            for part in ("weights", "constants", "optimizer", "arena", "workspace")
+            for part in ("weights", "constants", "optimizer", "arena", "pool", "workspace")
         ),
         ("program", f"{exported.written.program} ({format_bytes(manifest['program']['size_bytes'])})"),
     ]

@@ -20,6 +20,7 @@ constexpr int64_t kProfiledStep = 2;
 // Reading these takes milliseconds.
 constexpr int64_t kStepsPerPss = 50;
 constexpr int64_t kTemperaturePeriodUs = 1'000'000;
+constexpr int64_t kStepsPerStoreEvents = 50;
 
 class Run {
  public:
@@ -63,7 +64,12 @@ class Run {
 
   void prepare() {
     if (!request_.save.empty()) check_can_write(request_.save);
-    session_.emplace(request_.program, request_.manifest, request_.seed);
+    session_.emplace(request_.program, request_.manifest,
+                     SessionOptions{request_.seed, request_.budget_bytes});
+    if (session_->store() != nullptr) {
+      session_->store()->set_observer(
+          [this](const StoreEvent& event) { write_store_event(event); });
+    }
     if (!request_.resume.empty()) {
       session_->restore(request_.resume);
       write_event("resume", request_.resume);
@@ -124,6 +130,24 @@ class Run {
       ops.push_back(Json::Array{time.operator_name, time.elapsed_ns});
     }
     trace_.write(event_json("profile", session_->step_count(), start_us, {{"ops", ops}}));
+  }
+
+  // Every drop, grow and trim; stash and release only of some steps, they are the same each time.
+  void write_store_event(const StoreEvent& event) {
+    const int64_t step = session_->step_count();
+    const bool is_routine =
+        event.kind == StoreEvent::Kind::kStash || event.kind == StoreEvent::Kind::kRelease;
+    if (is_routine && n_steps_ > 0 && n_steps_ % kStepsPerStoreEvents != 0) return;
+    Json::Object fields;
+    if (event.tensor >= 0) {
+      const std::string& name = manifest_.store.entries[static_cast<size_t>(event.tensor)].name;
+      fields.push_back({"tensor", name});
+      fields.push_back({"bits", event.bits});
+    }
+    fields.push_back({"raw_bytes", static_cast<int64_t>(event.raw_bytes)});
+    fields.push_back({"stored_bytes", static_cast<int64_t>(event.stored_bytes)});
+    fields.push_back({"used_bytes", static_cast<int64_t>(event.used_bytes)});
+    trace_.write(event_json(name_of(event.kind), step, elapsed_us(), std::move(fields)));
   }
 
   void save() {

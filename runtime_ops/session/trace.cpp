@@ -11,9 +11,13 @@ constexpr int kTraceSchema = 1;
 constexpr int kTraceMinor = 1;
 
 Json::Object parts_json(const MemoryParts& parts) {
-  return {{"weights", parts.weights},         {"constants", parts.constants},
-          {"optimizer", parts.optimizer},     {"arena", parts.arena},
-          {"activations", parts.activations}, {"gradients", parts.gradients},
+  return {{"weights", parts.weights},
+          {"constants", parts.constants},
+          {"optimizer", parts.optimizer},
+          {"arena", parts.arena},
+          {"activations", parts.activations},
+          {"gradients", parts.gradients},
+          {"pool", parts.pool},
           {"workspace", parts.workspace}};
 }
 
