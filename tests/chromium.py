@@ -75,7 +75,8 @@ class Page:
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
     def screenshot(self, path: Path) -> None:
-        data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
+        """What the window shows."""
+        data = self.call("Page.captureScreenshot")["data"]
         path.write_bytes(base64.b64decode(data))
 
     def problems(self) -> list[str]:

@@ -153,7 +153,7 @@ def test_charts_are_drawn(browser: Page, fp32: Path, stored: Path) -> None:
     assert browser.evaluate("document.querySelectorAll('#figures tbody tr').length") == 11
     parts = browser.evaluate("[...document.querySelectorAll('#memory polygon')].map(p => p.dataset.part)")
     assert parts.count("stored activations") == 2
-    assert len(parts) == 14
+    assert len(parts) == 16
     curves = browser.evaluate("[...document.querySelectorAll('#loss path')].map(p => p.dataset.trace)")
     assert curves == ["fp32.trace", "stored.trace"]
     assert browser.evaluate("document.querySelectorAll('#activations .name').length") == 4

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import daf
+from commands import daf, daf_export
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 from traces import PARTS, trace_lines, write_trace
 
@@ -139,6 +139,27 @@ def test_an_output_that_cannot_be_written(trace: Path, tmp_path: Path) -> None:
     done = daf("report", trace, "--csv", tmp_path / "none" / "x.csv")
     assert done.returncode == Exit.OUTPUT
     assert "its folder does not exist" in done.stderr
+
+
+def test_a_trace_of_a_program_with_a_store(tmp_path: Path) -> None:
+    program, path = tmp_path / "cnn.pte", tmp_path / "run.trace"
+    exported = daf_export("cnn_digits", "--batch-size", "32", "--activations", "daf", "-o", program)
+    assert exported.returncode == 0, exported.stderr
+    assert daf("run", program, "--steps", 3, "--trace", path).returncode == 0
+    summary = summarize(path)
+    assert summary.complete
+    assert summary.timeline is not None
+    assert summary.timeline.step == 1  # the one whose events are all in the trace
+    levels = [level for _, level in summary.timeline.stored]
+    assert levels[-1] == 0
+    assert 0 < max(levels) <= summary.peak["pool"]
+    stored = {use.name: use for use in summary.store.top(100)}
+    planned = {item.name: item for item in summary.header.activations}
+    assert stored
+    assert all(use.raw_bytes == planned[name].raw_bytes for name, use in stored.items())
+    assert summary.activation_bytes is not None
+    assert summary.activation_bytes < sum(item.raw_bytes for item in planned.values()) / 4
+    assert "memory over step 1" in daf("report", path).stdout
 
 
 def test_a_program_without_a_store_lists_its_plan(cnn_program: Path, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def summary_json(summary: TraceSummary, top: int) -> dict[str, Any]:
 
 def _activations(summary: TraceSummary, top: int) -> list[dict[str, Any]]:
     """Those in the store by bytes x time, then those kept in the arena by bytes."""
-    n_steps = max(1, summary.n_steps)
+    n_steps = max(1, summary.store.n_recorded_steps)
     modules = {item.name: item.module for item in summary.header.activations}
     stored = [
         {

@@ -64,6 +64,8 @@ def _memory_table(summary: TraceSummary) -> str:
             rows.append((part, format_bytes(summary.peak[part]), _planned(plan.get(part))))
         if part == "arena":
             inside = [name for name in WITHIN_ARENA if name in summary.peak]
+            if summary.peak.get("pool") and "activations" in inside:  # a part of them is in the pool
+                inside.remove("activations")
             rows += [(f"  of it {name}", format_bytes(summary.peak[name]), _planned(plan.get(name))) for name in inside]
     rows.append(("all parts", format_bytes(summary.peak_held_bytes), _planned(plan.get("peak"))))
     if summary.activation_bytes is not None:
@@ -73,22 +75,22 @@ def _memory_table(summary: TraceSummary) -> str:
 
 def _timeline_table(timeline: StepTimeline) -> str:
     """Rows at even times over the step."""
-    base = sum(timeline.flat.values())
+    others = sum(timeline.flat.values())
     times = [timeline.duration_us * i // (_N_ROWS - 1) for i in range(_N_ROWS)]
-    highest = max(1, base + max(level for _, level in timeline.stored))
+    highest = max(1, *(level for _, level in timeline.stored))
     rows = []
     for t_us in times:
         stored = timeline.level_at(t_us)
-        bar = "#" * round(_BAR_WIDTH * (base + stored) / highest)
-        rows.append((format_ms(t_us), timeline.phase_at(t_us), *map(format_bytes, (stored, base, base + stored)), bar))
+        sizes = map(format_bytes, (stored, max(0, timeline.pool_bytes - stored), others))
+        rows.append((format_ms(t_us), timeline.phase_at(t_us), *sizes, "#" * round(_BAR_WIDTH * stored / highest)))
     title = f"memory over step {timeline.step}"
-    return format_table(rows, (title, "phase", "stored activations", "other parts", "all", "")).rstrip()
+    return format_table(rows, (title, "phase", "stored activations", "rest of pool", "other parts", "")).rstrip()
 
 
 def _activations_table(summary: TraceSummary, top: int) -> str:
     uses = summary.store.top(top)
     if uses:
-        n_steps = max(1, summary.n_steps)
+        n_steps = max(1, summary.store.n_recorded_steps)
         rows = [
             (
                 use.name,

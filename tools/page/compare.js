@@ -151,7 +151,7 @@
       }
       return level;
     };
-    return [...flat, ["stored activations", stored]];
+    return [...flat, ["stored activations", stored], ["rest of pool", (t) => Math.max(0, timeline.pool_bytes - stored(t))]];
   }
 
   function drawMemory() {
@@ -206,11 +206,11 @@
     }
   }
 
-  // Lines over steps, one per trace: `points(trace)` gives [[step, value]...].
+  // Lines over steps, one per trace: `points(trace)` gives [[step, value]...]. False when there is no line to draw.
   function drawCurves(parent, label, points, format) {
     const curves = data.traces
       .map((trace, index) => ({ name: trace.name, shade: color(index), points: points(trace).filter(([, y]) => typeof y === "number") }))
-      .filter((curve) => curve.points.length);
+      .filter((curve) => curve.points.length > 1);
     if (!curves.length) return false;
     let render = () => {};
     const hidden = legend(parent, curves.map(({ name, shade }) => [name, shade]), () => render());
@@ -288,7 +288,7 @@
   drawMemory();
   const number = (value) => (Math.abs(value) < 10 ? value.toPrecision(3) : value.toFixed(1));
   if (!drawCurves(byId("loss"), "loss over steps", (trace) => trace.loss, number)) {
-    element(byId("loss"), "p", { class: "hint" }, "No trace has a step with a finite loss.");
+    element(byId("loss"), "p", { class: "hint" }, "No trace has steps with a finite loss.");
   }
   drawActivations();
   const bits = (trace) => trace.bits.map((point) => [point.step, point.mean_bits]);

@@ -90,7 +90,7 @@ class Event:
     tensor: str = ""
     phase: str = ""
     ops: tuple[tuple[str, int], ...] = ()  # of a profile: operators of a step in order, and nanoseconds
-    fields: Mapping[str, int] = field(default_factory=dict)  # raw_bytes, stored_bytes, bits, bytes
+    fields: Mapping[str, int] = field(default_factory=dict)  # raw_bytes, stored_bytes, used_bytes, bits, bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def _counters(row: dict[str, Any]) -> Counters:
 
 
 def _event(row: dict[str, Any]) -> Event:
-    names = ("raw_bytes", "stored_bytes", "bits", "bytes")
+    names = ("raw_bytes", "stored_bytes", "used_bytes", "bits", "bytes")
     return Event(
         event=_text(row, "event"),
         step=_integer(row, "step"),

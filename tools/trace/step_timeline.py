@@ -1,4 +1,4 @@
-"""Memory by part over one step: the last one that the trace has."""
+"""Memory by part over one step: the last one whose stored activations the trace has, or just the last."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from daf.tools.trace.rows import Step
 from daf.tools.trace.series import Series
 
-STORED = "stored activations"
 KEPT = "kept activations"
 OTHER_ARENA = "rest of arena"
 
@@ -19,6 +18,7 @@ class StepTimeline:
     duration_us: int
     phases: tuple[tuple[str, int, int], ...]  # name, start, duration
     flat: Mapping[str, int]  # parts that the session holds all the time
+    pool_bytes: int  # what the store holds of the system's memory, used or not
     stored: tuple[tuple[int, int], ...]  # (time since the start of the step, bytes in the store), stepwise
 
     def level_at(self, t_us: int) -> int:
@@ -36,9 +36,11 @@ class TimelineBuilder:
     def add_level(self, t_us: int, level_bytes: int) -> None:
         self._levels.add((t_us, level_bytes))
 
-    def end_step(self, step: Step) -> None:
-        points = ((min(max(0, t - step.start_us), step.total_us), level) for t, level in self._levels.points())
-        self._last = step, tuple(points)
+    def end_step(self, step: Step, is_recorded: bool) -> None:
+        """`is_recorded`: the trace says what was stored in this step."""
+        if is_recorded or self._last is None or not self._last[1]:
+            points = ((min(max(0, t - step.start_us), step.total_us), level) for t, level in self._levels.points())
+            self._last = step, tuple(points) if is_recorded else ()
         self._levels = Series(1000)
 
     def last(self, kept_bytes: int) -> StepTimeline | None:
@@ -46,7 +48,8 @@ class TimelineBuilder:
         if self._last is None:
             return None
         step, stored = self._last
-        return StepTimeline(step.step, step.total_us, phases_of(step), flat_parts(step.peak, kept_bytes), stored)
+        flat, pool_bytes = flat_parts(step.peak, kept_bytes), step.peak.get("pool", 0)
+        return StepTimeline(step.step, step.total_us, phases_of(step), flat, pool_bytes, stored)
 
 
 def phases_of(step: Step) -> tuple[tuple[str, int, int], ...]:

@@ -40,26 +40,30 @@ class StepBits:
     peak_bytes: int
 
 
+@dataclass(slots=True)
+class _StepCounts:
+    has_events: bool = False
+    is_recorded: bool = False
+    n_drops: int = 0
+    dropped_bytes: int = 0
+    peak_bytes: int = 0
+
+
 class StoreStats:
+    """Drops are always in a trace, but what is stored and released only in some steps: those are `recorded`."""
+
     def __init__(self) -> None:
         self.tensors: dict[str, TensorUse] = {}
         self.bits: Series[StepBits] = Series(512)
         self.n_drops = 0
         self.dropped_bytes = 0
-        self.n_not_counted = 0
+        self.n_recorded_steps = 0
         self.level_bytes = 0  # held now, by all tensors
-        self._step_peak_bytes = 0
-        self._step_drops: tuple[int, int] = (0, 0)
-        self._in_step: dict[str, TensorUse] = {}
+        self._step = _StepCounts()
 
     def add(self, event: Event) -> None:
-        if event.event not in STORE_EVENTS:
-            return
-        use = self._use(event.tensor)
-        if use is None:
-            self.n_not_counted += 1
-            return
-        if event.event == "fetch":
+        use = self._use(event.tensor) if event.event in STORE_EVENTS else None
+        if use is None or event.event == "fetch":
             return
         before = use.held_bytes
         if event.event == "release":
@@ -67,28 +71,35 @@ class StoreStats:
         else:
             use.raw_bytes = event.fields.get("raw_bytes", use.raw_bytes)
             use.bits = event.fields.get("bits", use.bits)
-            use.hold(event.fields.get("stored_bytes", before), event.t_us)
-            self._in_step[use.name] = use
+            if event.event == "stash" or before:
+                use.hold(event.fields.get("stored_bytes", before), event.t_us)
         if event.event == "stash":
             use.n_stashes += 1
+            self._step.is_recorded = True
         elif event.event == "drop":
             use.n_drops += 1
-            self._count_drop(max(0, before - use.held_bytes))
-        self.level_bytes += use.held_bytes - before
-        self._step_peak_bytes = max(self._step_peak_bytes, self.level_bytes)
+            # Of a tensor whose size is not recorded: a plane has one bit for each value of 32.
+            self._count_drop(max(0, before - use.held_bytes) if before else use.raw_bytes // 32)
+        self.level_bytes = event.fields.get("used_bytes", self.level_bytes + use.held_bytes - before)
+        self._step.has_events = True
+        self._step.peak_bytes = max(self._step.peak_bytes, self.level_bytes)
+
+    @property
+    def step_is_recorded(self) -> bool:
+        return self._step.is_recorded
 
     def end_step(self, step: int, t_us: int) -> None:
         """Whatever is still held counts as released: no activation outlives its step."""
-        uses = self._in_step.values()
-        raw_bytes = sum(use.raw_bytes for use in uses)
-        if raw_bytes:
-            mean_bits = sum(use.bits * use.raw_bytes for use in uses) / raw_bytes
-            self.bits.add(StepBits(step, mean_bits, *self._step_drops, self._step_peak_bytes))
-        for use in uses:
-            use.hold(0, t_us)
-        self._in_step.clear()
-        self.level_bytes = self._step_peak_bytes = 0
-        self._step_drops = (0, 0)
+        counts = self._step
+        raw_bytes = sum(use.raw_bytes for use in self.tensors.values())
+        if counts.has_events and raw_bytes:
+            mean_bits = sum(use.bits * use.raw_bytes for use in self.tensors.values()) / raw_bytes
+            self.bits.add(StepBits(step, mean_bits, counts.n_drops, counts.dropped_bytes, counts.peak_bytes))
+            for use in self.tensors.values():
+                use.hold(0, t_us)
+        self.n_recorded_steps += counts.is_recorded
+        self.level_bytes = 0
+        self._step = _StepCounts()
 
     def top(self, count: int) -> list[TensorUse]:
         """By bytes x time."""
@@ -103,4 +114,5 @@ class StoreStats:
     def _count_drop(self, freed_bytes: int) -> None:
         self.n_drops += 1
         self.dropped_bytes += freed_bytes
-        self._step_drops = (self._step_drops[0] + 1, self._step_drops[1] + freed_bytes)
+        self._step.n_drops += 1
+        self._step.dropped_bytes += freed_bytes

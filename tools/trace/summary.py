@@ -55,7 +55,7 @@ class TraceSummary:
         self.losses.add((row.step, row.loss))
         self.steps.add(row)
         self._raise_peak(row.peak)
-        self._timeline.end_step(row)
+        self._timeline.end_step(row, self.store.step_is_recorded)
         self.store.end_step(row.step, row.t_us)
 
     def _add_counters(self, row: Counters) -> None:
@@ -98,7 +98,7 @@ class TraceSummary:
     @property
     def kept_bytes(self) -> int | None:
         """Activations that the arena holds until backward, as planned: all of them, or those that are not stored."""
-        if "pool" not in self.peak:
+        if not self.peak.get("pool"):
             return self.peak.get("activations", self.header.memory_plan.get("activations"))
         return sum(
             planned.stored_bytes for planned in self.header.activations if planned.name not in self.store.tensors
@@ -107,6 +107,8 @@ class TraceSummary:
     @property
     def activation_bytes(self) -> int | None:
         """Memory of all activations kept for backward: in the arena, as planned, and in the store, as measured."""
+        if "activations" in self.peak:
+            return self.peak["activations"]
         return None if self.kept_bytes is None else self.kept_bytes + self.peak.get("pool", 0)
 
     def median_us(self, phase: str = "total_us") -> float | None:
