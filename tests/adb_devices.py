@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -94,10 +94,11 @@ class TestDevice:
         return Path(f"/proc/{self._pid}/ns/pid").readlink()
 
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
-        pids = self.processes(name)
+        pids = [pid for pid in self.processes(name) if pid != self._pid]  # all would end with the first process
         assert pids, f"no {name} is running"
         for pid in pids:
-            os.kill(pid, number)
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def wait_until_gone(self, name: str) -> None:
         wait_for(lambda: not self.processes(name), f"{name} to end")

@@ -41,4 +41,7 @@ for port in "$@"; do
     "while :; do ADBD_PORT=$port LD_PRELOAD=$preload /usr/lib/android-sdk/platform-tools/adbd; sleep 0.2; done" </dev/null >/dev/null 2>&1 &
 done
 echo ready
-wait
+while :; do
+  wait || :
+  sleep 0.2
+done
