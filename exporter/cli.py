@@ -211,6 +211,7 @@ def summary(exported: Export) -> str:
         ("parameters", f"{parameters['count']:,}"),
         ("trainable parameters", f"{parameters['trained']:,}"),
         ("activations kept", f"{len(kept)} tensors, {format_bytes(memory['activations'])}"),
+        *_schemes(manifest),
         ("planned arena", format_bytes(memory["arena"])),
         ("  of it gradients, at most", format_bytes(memory["gradients"])),
         ("predicted peak", format_bytes(memory["peak"])),
@@ -221,6 +222,22 @@ def summary(exported: Export) -> str:
         ("program", f"{exported.written.program} ({format_bytes(manifest['program']['size_bytes'])})"),
     ]
     return format_table(rows)
+
+
+def _schemes(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    """What each way to keep activations contributes; nothing to say when all are kept as they are."""
+    totals: dict[str, list[int]] = {}
+    for kept in manifest["activations"]["kept"]:
+        total = totals.setdefault(kept["scheme"], [0, 0, 0])
+        for i, value in enumerate((1, kept["raw_bytes"], kept["stored_bytes"])):
+            total[i] += value
+    if list(totals) in ([], ["keep"]):
+        return []
+    raw, stored = (sum(total[i] for total in totals.values()) for i in (1, 2))
+    rows = [("  less than in float32", f"{raw / stored:.1f}x ({format_bytes(raw)})")]
+    for scheme, (n, raw, stored) in sorted(totals.items(), key=lambda item: -item[1][1]):
+        rows.append((f"  {scheme}", f"{n} tensors, {format_bytes(raw)} in {format_bytes(stored)}"))
+    return rows
 
 
 def _calibrate(exported: Export, n_batches: int, quiet: bool) -> None:

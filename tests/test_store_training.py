@@ -114,7 +114,9 @@ def test_a_budget_below_the_floor_is_refused_with_the_smallest_that_does(tmp_pat
     assert refused.value.exit_code == 2
     session = budget_session(export, smallest)
     session.step([tensor.numpy() for tensor in export.batch])
-    assert set(session.store()["bits"].values()) == {1}
+    stats = session.store()
+    assert min(stats["bits"].values()) == 1
+    assert stats["peak_used"] <= stats["budget"]
 
 
 def test_a_tight_budget_drops_planes_and_the_next_step_begins_there(tmp_path: Path) -> None:
