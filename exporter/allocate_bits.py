@@ -34,4 +34,5 @@ def _freed(n: int, bits: int) -> int:
 
 def _cost(n: int, sensitivity: float, bits: int) -> float:
     """Of dropping the lowest of `bits` planes, per byte."""
-    return sensitivity * ((2 ** (bits - 1) - 1) ** -2 - (2**bits - 1) ** -2) / _freed(n, bits)
+    error, more = 1 / (2**bits - 1) ** 2, 1 / (2 ** (bits - 1) - 1) ** 2
+    return sensitivity * (more - error) / _freed(n, bits)

@@ -24,7 +24,7 @@ _ZERO = 1e-9
 # Gradients this small beside the largest one are judged as if they were this large.
 _SMALL = 1e-3
 # Without momentum the gradient is read off the change of the weight: a large step drowns the weight's own rounding.
-_LARGE_LR = 1e4
+LARGE_LR = 1e4
 # Two float32 computations are equally far from float64, up to luck.
 _LUCK = 2.0
 
@@ -65,7 +65,7 @@ def check(export: Export) -> CheckResult:
     assert export.written is not None
     written = export.written
     session = native.Session(str(written.program), str(written.manifest_path))
-    loss = session.step([t.numpy() for t in export.batch], _LARGE_LR)
+    loss = session.step([t.numpy() for t in export.batch], LARGE_LR)
     found = program_gradients(export, session)
     loss_of = export.options.file.loss
     exact = None
@@ -100,7 +100,7 @@ def program_gradients(export: Export, session: Any) -> dict[str, Tensor]:
             applied = torch.from_numpy(state[optimizer_state_name(name, "momentum_buffer")])
             found[name] = applied - optimizer.weight_decay * weight
         else:
-            applied = (weight - torch.from_numpy(state[name])) / _LARGE_LR
+            applied = (weight - torch.from_numpy(state[name])) / LARGE_LR
             found[name] = applied - optimizer.weight_decay * weight
     return found
 

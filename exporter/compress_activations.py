@@ -159,8 +159,8 @@ class _Rewrite:
         if isinstance(derivation, Normalized):
             made = derivation.node
             _, weight, bias, _, _, _, eps = made.args
-            statistics = [self._output(made, i) for i in (1, 2)]
-            step = recipes.normalize(*statistics, weight, bias, float(eps))  # type: ignore[arg-type]
+            mean, var = self._output(made, 1), self._output(made, 2)
+            step = recipes.normalize(mean, var, weight, bias, float(eps))  # type: ignore[arg-type]
             return self._recipes[derivation.x].then(step)
         return self._derive(derivation.left).plus(self._derive(derivation.right))
 

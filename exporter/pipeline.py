@@ -110,7 +110,7 @@ def find_saved_activations(export: Export) -> None:
 
 
 def assign(export: Export) -> None:
-    export.schemes = assign_schemes(export.saved, export.options.activations)
+    export.schemes = assign_schemes(export.saved, export.options.activations, export.options.bits)
 
 
 def compress(export: Export) -> None:

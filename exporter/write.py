@@ -76,6 +76,18 @@ def write_program(export: Export) -> WrittenProgram:
     return WrittenProgram(output, manifest_path(output), manifest)
 
 
+def rewrite_manifest(export: Export) -> None:
+    """After the sensitivities have changed, and so the bits; the program stays."""
+    assert export.lowered is not None
+    assert export.written is not None
+    written = export.written
+    program = written.manifest["program"]
+    manifest = _manifest(export, export.lowered, program["size_bytes"], program["sha256"])
+    with atomic_write(written.manifest_path) as file:
+        file.write(json.dumps(manifest, indent=1).encode())
+    export.written = WrittenProgram(written.program, written.manifest_path, manifest)
+
+
 def _manifest(export: Export, lowered: LoweredProgram, size: int, digest: str) -> dict[str, Any]:
     options = export.options
     state = _state(export, lowered)

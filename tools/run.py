@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from daf.cli_types import SIZE
 from daf.errors import Exit, UserError
 from daf.files import check_output
 from daf.manifest import Manifest, example_path, program_error
@@ -48,6 +49,7 @@ def _finite(_ctx: click.Context, _option: click.Parameter, value: float | None) 
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Order of the samples, and dropout.  [default: 0]")
 @click.option("--no-shuffle", is_flag=True, help="Take the samples in the order of the file.")
+@click.option("--budget", type=SIZE, help="For arena, pool and workspace together, as in 24MB; else daf-export's.")
 @click.option("--threads", type=click.IntRange(1, 256), help="Kernel threads; without it, DAF_THREADS or all cores.")
 @click.option("--device", default="local", show_default=True, help="local, adb, adb:SERIAL, adb:HOST:PORT, usb:SERIAL.")
 @click.option(
@@ -97,6 +99,7 @@ def make_request(
     data: Path | None = None,
     save: Path | None = None,
     save_every: int | None = None,
+    budget: int | None = None,
     resume: Path | None = None,
     trace: Path | None = None,
     lr: float | None = None,
@@ -135,6 +138,7 @@ def make_request(
         "total_steps": first_step + steps,
         "save": str(save) if save else None,
         "save_every": save_every or 0,
+        "budget_bytes": budget,
         "resume": str(resume) if resume else None,
         "trace": str(trace) if trace else None,
         "config": {

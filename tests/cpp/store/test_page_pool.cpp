@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -145,7 +146,7 @@ TEST(PagePool, MovingMakesAPageOfWhatIsFreeInSharedPages) {
 
 // Pieces of any size come and go; whatever fits by its bytes is found room for.
 TEST(PagePool, RandomPiecesKeepTheirBytes) {
-  for (uint32_t seed = 0; seed < 30; ++seed) {
+  for (uint32_t seed = 0; seed < 5; ++seed) {
     std::mt19937 random(seed);
     const size_t n_pages = 20;
     PagePool pool(kPage, n_pages, 0);
@@ -185,9 +186,9 @@ TEST(PagePool, RandomPiecesKeepTheirBytes) {
         Piece& piece = held.back()->piece;
         for (size_t at = 0; at < piece.n_units * pool.unit_bytes();) {
           const Piece::Span span = piece.at(pool, at);
-          for (size_t i = 0; i < span.size_bytes; i += 64) {
-            ASSERT_EQ(span.data[i], held.back()->value) << "seed " << seed << ", step " << step;
-          }
+          const auto is_other = [&](uint8_t byte) { return byte != held.back()->value; };
+          ASSERT_TRUE(std::none_of(span.data, span.data + span.size_bytes, is_other))
+              << "seed " << seed << ", step " << step;
           at += span.size_bytes;
         }
         whole -= piece.n_units / 64, rest -= piece.n_units % 64;

@@ -359,13 +359,15 @@ TEST(Store, ReadersAndTrimsOfOtherThreads) {
   const auto read_often = [&](uint32_t seed) {
     std::mt19937 random(seed);
     Floats y(3000);
-    for (int i = 0; i < 300; ++i) {
+    for (int i = 0; i < 100; ++i) {
       const int id = static_cast<int>(random() % 3);
       const int64_t first = random() % 2000;
       store.read(id, first, 3000, y.data());
-      for (int64_t k = 0; k < 3000; ++k) {
-        ASSERT_LE(std::abs(y[static_cast<size_t>(k)] - x[static_cast<size_t>(first + k)]), 0.6);
+      int n_wrong = 0;
+      for (size_t k = 0; k < y.size(); ++k) {
+        n_wrong += !(std::abs(y[k] - x[static_cast<size_t>(first) + k]) <= 0.6);
       }
+      ASSERT_EQ(n_wrong, 0);
     }
   };
   std::thread first(read_often, 1), second(read_often, 2), trimmer([&] {
