@@ -38,6 +38,7 @@ def test_learns_what_pytorch_learns(model: str, optimizer: Sgd | AdamW, tmp_path
     Such an accident happens on one batch and not on the next; a defect happens on all.
     """
     export = export_model(model, tmp_path, optimizer, SMALL.get(model))
+    assert not permuted_weights(export), "products read weights as they lie"
     problems = []
     for seed in range(N_BATCHES):
         problem = difference(replace(export, batch=nearby(export.batch, seed)), optimizer)
@@ -45,6 +46,16 @@ def test_learns_what_pytorch_learns(model: str, optimizer: Sgd | AdamW, tmp_path
             return
         problems.append(problem)
     pytest.fail("\n".join(problems))
+
+
+def permuted_weights(export: Export) -> list[str]:
+    assert export.lowered is not None
+    return [
+        node.args[0].name
+        for method in export.lowered.methods.values()
+        for node in method.graph.nodes
+        if "permute" in str(node.target) and node.args[0].op == "placeholder"
+    ]
 
 
 def nearby(batch: tuple[Tensor, ...], seed: int) -> tuple[Tensor, ...]:
