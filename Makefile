@@ -4,7 +4,7 @@ HAS_ARM64 = command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch
 HAS_GTEST = echo '\#include <gtest/gtest.h>' | g++ -E -x c++ - >/dev/null 2>&1
 
 .NOTPARALLEL:
-.PHONY: help setup build demo test test-full test-cpp test-cpp-full test-python bench lint format clean
+.PHONY: help setup build demo test test-full test-cpp test-python bench lint format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -18,13 +18,10 @@ build: setup  ## compile what changed and install the package into .venv, editab
 demo: build  ## export a small CNN, train it, and compare with PyTorch
 	@daf demo --out build/demo
 
-test: lint test-cpp test-python  ## everything that must pass: lint, C++ tests (plain and sanitized), Python tests
+test: lint test-cpp test-python  ## everything that must pass: lint, C++ tests (plain, sanitized, arm64), Python tests
 
 test-cpp: setup
-	@$(call cpp-tests,dev asan)
-
-test-cpp-full: setup
-	@$(call cpp-tests,tsan)
+	@$(call cpp-tests,dev asan tsan)
 	@if $(HAS_ARM64); then $(call cpp-tests,arm64); else \
 	  echo "SKIP arm64 tests: no cross compiler or emulator (Debian: apt-get install g++-aarch64-linux-gnu qemu-user-static)"; fi
 
@@ -41,11 +38,12 @@ endef
 test-python: build
 	@pytest -n 2
 
-test-full: build test-cpp-full  ## full-size models, thread sanitizer, arm64: minutes, and several GB of memory
+test-full: build  ## full-size models: minutes, and several GB of memory
 	@pytest -m full -s
 
-bench: build  ## time a training step against PyTorch
-	@daf bench step --json build/bench.json
+bench: build  ## time kernels and training steps against PyTorch: some 20 minutes
+	@daf bench kernels --json build/bench_kernels.json
+	@daf bench step --json build/bench_step.json
 
 lint: setup  ## ruff, mypy, clang-format
 	@ruff check .

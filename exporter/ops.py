@@ -91,6 +91,20 @@ def gemm_add(
     return gemm(a, b, bias, transpose_a, transpose_b)  # type: ignore[no-any-return]
 
 
+# In all operators with an activation in their name it is a clamp: `kind` is relu or hardtanh, with its two numbers as
+# those of `activation`.
+
+
+@_operator(
+    "(Tensor a, Tensor b, Tensor? bias, bool transpose_a, bool transpose_b, str kind, float low, float high) -> Tensor"
+)
+def gemm_activation(
+    a: Tensor, b: Tensor, bias: Tensor | None, transpose_a: bool, transpose_b: bool, kind: str, low: float, high: float
+) -> Tensor:
+    """The activation of op(a) @ op(b) + bias, of matrices."""
+    return gemm(a, b, bias, transpose_a, transpose_b)  # type: ignore[no-any-return]
+
+
 @_operator(
     "(Tensor a, Tensor b, bool transpose_a, bool transpose_b, bool a_rows_first, bool b_rows_first, "
     "bool out_rows_first, float alpha) -> Tensor"
@@ -203,9 +217,6 @@ def batch_norm_backward(
     return torch.empty_like(x), x.new_empty([x.shape[1]]), x.new_empty([x.shape[1]])
 
 
-# The same with an activation of y that is a clamp: `kind` is relu or hardtanh, with a and b as those of `activation`.
-
-
 @_operator(
     "(Tensor x, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps, "
     "str kind, float a, float b) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
@@ -272,6 +283,12 @@ def arithmetic(a: Tensor, b: Tensor, kind: str) -> Tensor:
 @_operator("(Tensor a, float b, str kind) -> Tensor")
 def arithmetic_scalar(a: Tensor, b: float, kind: str) -> Tensor:
     return torch.empty_like(a)
+
+
+@_operator("(Tensor x, Tensor other, str kind, float a, float b) -> Tensor")
+def add_activation(x: Tensor, other: Tensor, kind: str, a: float, b: float) -> Tensor:
+    """The activation of x + other, of one shape."""
+    return torch.empty_like(x)
 
 
 @_operator("(Tensor x, int[] axes) -> Tensor")

@@ -29,6 +29,7 @@ from daf.exporter.passes.convert_elementwise import convert_elementwise
 from daf.exporter.passes.convert_to_daf import convert_to_daf
 from daf.exporter.passes.fold_heads import fold_heads
 from daf.exporter.passes.fold_transposes import fold_transposes
+from daf.exporter.passes.fuse_activation import fuse_activation
 from daf.exporter.passes.fuse_batch_norm import fuse_batch_norm
 from daf.exporter.passes.fuse_cross_entropy import fuse_cross_entropy
 from daf.exporter.passes.fuse_gemm_terms import fuse_gemm_terms
@@ -122,6 +123,7 @@ def fuse_operators(export: Export) -> None:
     """Operators that pass over the same memory become one. What backward reads is decided by now, and stays."""
     for program in export.programs.values():
         fuse_batch_norm(program)
+        fuse_activation(program)
         fuse_gemm_terms(program)
         fuse_masked_softmax(program)
         convert_elementwise(program)

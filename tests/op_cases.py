@@ -76,6 +76,19 @@ def gemm_add_cases() -> Iterator[Case]:
     yield Case("gemm_add", "batch", (rand(4, 6), rand(6, 5), None, rand(4, 5), False, False, 2.0), gemm_add, (0, 3))
 
 
+def gemm_activation_cases() -> Iterator[Case]:
+    def reference(a: Tensor, b: Tensor, bias: Tensor | None, ta: bool, tb: bool, *kind: Any) -> Tensor:
+        return clamp(*kind, gemm(a, b, bias, ta, tb))
+
+    for (m, n, k), kind in itertools.product(
+        [(4, 5, 3), (24, 32, 700)], [("relu", 0.0, 0.0), ("hardtanh", -2.0, 30.0)]
+    ):
+        for bias in (None, rand(n)):
+            label = f"{m}x{n}x{k}-{kind[0]}-{bias is not None}"
+            args = (rand(m, k), rand(n, k), bias, False, True, *kind)
+            yield Case("gemm_activation", label, args, reference, (0,) if m == 4 else ())
+
+
 def batch_gemm(
     a: Tensor,
     b: Tensor,
@@ -450,6 +463,12 @@ def arithmetic_cases() -> Iterator[Case]:
         yield Case("arithmetic_scalar", kind, (rand(4, 37), 0.25, kind), reference, (0,))
 
 
+def add_activation_cases() -> Iterator[Case]:
+    for kind in [("relu", 0.0, 0.0), ("hardtanh", -0.5, 0.75)]:
+        args = (rand(4, 3, 37), rand(4, 3, 37), *kind)
+        yield Case("add_activation", kind[0], args, lambda x, other, *kind: clamp(*kind, x + other), (0, 1))
+
+
 def copy_cases() -> Iterator[Case]:
     def permute(x: Tensor, axes: list[int]) -> Tensor:
         return x.permute(axes).contiguous()
@@ -635,6 +654,7 @@ def sum_axes_cases() -> Iterator[Case]:
 CASES = [
     *gemm_cases(),
     *gemm_add_cases(),
+    *gemm_activation_cases(),
     *batch_gemm_cases(),
     *convolution_cases(),
     *transposed_convolution_cases(),
@@ -643,6 +663,7 @@ CASES = [
     *layer_norm_cases(),
     *group_norm_cases(),
     *arithmetic_cases(),
+    *add_activation_cases(),
     *copy_cases(),
     *activation_cases(),
     *softmax_cases(),

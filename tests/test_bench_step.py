@@ -29,6 +29,14 @@ def test_results_have_a_ratio_against_the_peer_of_the_same_run(
     assert "daf::gemm.out" in printed, "the profile"
 
 
+def test_executorch_alone_is_a_peer_where_it_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_step, "MIN_SLICE_S", 0.0)
+    bench_step.run_bench([bench_step.STOCK_CASE], [1], 1, False, tmp_path / "b.json")
+    eager, stock = json.loads((tmp_path / "b.json").read_text())["results"]
+    assert "PyTorch" in eager["peer"]
+    assert "ExecuTorch" in stock["peer"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -45,6 +45,7 @@ OPTIMIZERS = {
 @pytest.mark.parametrize("model", [*MODELS, *SMALL], ids=lambda model: Path(model).stem)
 def test_learns_what_pytorch_learns(model: str, optimizer: Sgd | AdamW, tmp_path: Path) -> None:
     export = export_model(model, tmp_path, optimizer, SMALL.get(model))
+    assert not permuted_weights(export), "products read weights as they lie"
     export, exact, runs = on_a_decided_batch(export, optimizer)
     program = train_program(export, N_STEPS)
     assert set(program.gradients) == {name for name, p in export.model.named_parameters() if p.requires_grad}
@@ -75,6 +76,16 @@ def on_a_decided_batch(export: Export, optimizer: Sgd | AdamW) -> tuple[Export, 
             runs = [train_eager(candidate, optimizer, N_STEPS, double=False, rounding=r) for r in range(N_RUNS)]
             return candidate, exact, runs
     raise AssertionError(f"no batch of {N_BATCHES} has gradients that eager float32 decides: choose other settings")
+
+
+def permuted_weights(export: Export) -> list[str]:
+    assert export.lowered is not None
+    return [
+        node.args[0].name
+        for method in export.lowered.methods.values()
+        for node in method.graph.nodes
+        if "permute" in str(node.target) and node.args[0].op == "placeholder"
+    ]
 
 
 def nearby(batch: tuple[Tensor, ...], seed: int) -> tuple[Tensor, ...]:

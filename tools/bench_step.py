@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
 import torch
+from torch import Tensor
 
 from daf import native
 from daf.exporter.cli import export
@@ -33,14 +34,16 @@ class StepCase:
         return ", ".join([*("=".join(item) for item in self.settings.items()), f"batch {self.batch_size}"])
 
 
+STOCK_CASE = StepCase("mlp_digits", 32)  # also against ExecuTorch's own kernels, which have what it needs
 CASES = (
     StepCase("resnet18", 32),
     StepCase("mobilenet_v2", 32, {"resolution": "96"}),
     StepCase("minilm_lora", 32, {"sequence_length": "64"}, "adamw"),
     StepCase("roberta_lora", 8, {"sequence_length": "128"}, "adamw"),
     StepCase("gpt2_lora", 2, {"sequence_length": "128"}, "adamw"),
+    STOCK_CASE,
 )
-QUICK_CASES = (StepCase("cnn_digits", 32), StepCase("resnet18", 8, {"width": "16"}))
+QUICK_CASES = (STOCK_CASE, StepCase("cnn_digits", 32), StepCase("resnet18", 8, {"width": "16"}))
 
 
 def run_bench(cases: Sequence[StepCase], threads: Sequence[int], repeats: int, profile: bool, out: Path | None) -> None:
@@ -58,24 +61,25 @@ def _bench_case(case: StepCase, threads: Sequence[int], repeats: int, profile: b
         manifest = read_manifest(manifest_path(program))
         session = native.Session(str(program), str(manifest.path))
     model_file = load_model_file(case.model, {**case.settings, "batch_size": str(case.batch_size)})
-    eager = EagerTrainer(model_file, manifest)
     batch = list(model_file.make_batch())
     arrays = [tensor.numpy() for tensor in batch]
-    for n in threads:
+
+    def result(n: int, peer_name: str, peer: Callable[[list[Tensor]], float]) -> Result:
         native.set_threads(n)
         torch.set_num_threads(n)
-        times = Stopwatch(n, MIN_SLICE_S).compare(lambda: session.step(arrays), lambda: eager.step(batch), repeats)
-        yield Result(
-            case.model,
-            f"{case.setting}, {n_threads(n)}",
-            1000 * times.ours,
-            f"PyTorch {torch.__version__} eager",
-            1000 * times.peer,
-            "ms",
-            times.spread,
-        )
+        times = Stopwatch(n, MIN_SLICE_S).compare(lambda: session.step(arrays), lambda: peer(batch), repeats)
+        setting = f"{case.setting}, {n_threads(n)}"
+        return Result(case.model, setting, 1000 * times.ours, peer_name, 1000 * times.peer, "ms", times.spread)
+
+    eager = EagerTrainer(model_file, manifest)
+    for n in threads:
+        yield result(n, f"PyTorch {torch.__version__} eager", eager.step)
         if profile:
             click.echo(f"{case.model}, {case.setting}, {n_threads(n)}\n{profile_table(session)}\n")
+    if case == STOCK_CASE:
+        from daf.tools.stock import StockTrainer
+
+        yield result(1, "ExecuTorch's kernels, no update", StockTrainer(model_file).step)
 
 
 def profile_table(session: native.Session) -> str:

@@ -14,13 +14,13 @@ from daf.exporter.rules import output_index
 
 daf = torch.ops.daf
 
-_CLAMPS = ("relu", "hardtanh")
+CLAMPS = ("relu", "hardtanh")  # activations that others can do on the way
 
 
 def fuse_batch_norm(program: ExportedProgram) -> None:
     edit = GraphEditor(program)
     for node in list(edit.graph.nodes):
-        if node.target is daf.activation.default and node.args[1] in _CLAMPS:
+        if node.target is daf.activation.default and node.args[1] in CLAMPS:
             _fuse_forward(edit, node)
         elif node.target is daf.batch_norm_backward.default:
             _fuse_backward(edit, node)
@@ -30,7 +30,7 @@ def fuse_batch_norm(program: ExportedProgram) -> None:
 def _fuse_forward(edit: GraphEditor, activation: Node) -> None:
     y = activation.args[0]
     assert isinstance(y, Node)
-    if not _is_read_once(y):
+    if not is_read_once(y):
         return
     if y.target is daf.batch_norm_eval.default:
         with edit.at(activation):
@@ -48,7 +48,7 @@ def _fuse_forward(edit: GraphEditor, activation: Node) -> None:
 def _fuse_backward(edit: GraphEditor, norm: Node) -> None:
     grad = norm.args[0]
     assert isinstance(grad, Node)
-    if grad.target is not daf.activation_backward.default or grad.args[2] not in _CLAMPS or not _is_read_once(grad):
+    if grad.target is not daf.activation_backward.default or grad.args[2] not in CLAMPS or not is_read_once(grad):
         return
     grad_y, y, *kind = grad.args
     _replace(edit, norm, daf.batch_norm_activation_backward.default, grad_y, y, *norm.args[1:], *kind)
@@ -63,5 +63,6 @@ def _replace(edit: GraphEditor, norm: Node, target: Any, *args: Any) -> None:
     edit.graph.erase_node(norm)
 
 
-def _is_read_once(node: Node) -> bool:
+def is_read_once(node: Node) -> bool:
+    """And not kept for backward."""
     return len(node.users) == 1 and node.meta.get("daf_role") != "activation"

@@ -46,8 +46,12 @@ size_t max_scratch_bytes();
 
 // ---- matrix products --------------------------------------------------------------------
 
-// c[m,n] = alpha op(a)[m,k] op(b)[k,n] + bias[n] + addend[m,n]; op transposes where the flag says
-// so. `lda`, `ldb` and `ldc` are row strides of the matrices as they lie in memory.
+// A missing bound: nothing is below or above it.
+inline constexpr float kNoBound = std::numeric_limits<float>::quiet_NaN();
+
+// c[m,n] = alpha op(a)[m,k] op(b)[k,n] + bias[n] + addend[m,n], clamped to [low, high]; op
+// transposes where the flag says so. `lda`, `ldb` and `ldc` are row strides of the matrices as they
+// lie in memory.
 struct Gemm {
   int64_t m, n, k;
   bool transpose_a, transpose_b;
@@ -57,6 +61,7 @@ struct GemmTerms {
   float alpha = 1.0f;
   const float* bias = nullptr;    // or null
   const float* addend = nullptr;  // lies as c does, may be c, or null
+  float low = kNoBound, high = kNoBound;
 };
 void gemm(const Gemm& shape, const float* a, const float* b, const GemmTerms& terms, float* c,
           Scratch& scratch);
@@ -101,11 +106,11 @@ void conv2d_weight_grad(const Conv2d& shape, const float* grad_y, const float* x
 // unbiased variance), and new_running_* may be running_*. The unbiased variance of a single
 // value is NaN, as in PyTorch.
 //
-// y is then clamped to [low, high], which makes ReLU and ReLU6 part of it; NaN is no bound.
+// y is then clamped to [low, high], which makes ReLU and ReLU6 part of it.
 struct BatchNorm {
   int64_t n, c, spatial;
   float eps;
-  float low = std::numeric_limits<float>::quiet_NaN(), high = low;
+  float low = kNoBound, high = kNoBound;
 };
 void batch_norm_train(const BatchNorm& shape, const float* x, const float* weight,
                       const float* bias, const float* running_mean, const float* running_var,
@@ -158,6 +163,8 @@ void group_norm_backward(const GroupNorm& shape, const float* grad_y, const floa
 enum class Arithmetic { kAdd, kSubtract, kMultiply, kDivide };
 void arithmetic(Arithmetic kind, int n_dims, const int64_t* sizes, const int64_t* a_strides,
                 const int64_t* b_strides, const float* a, const float* b, float* y);
+// y[i] = a[i] + b[i], clamped to [low, high]: a residual sum with its ReLU.
+void add_clamped(int64_t n, float low, float high, const float* a, const float* b, float* y);
 // y[i] = x[i], x with any strides.
 void strided_copy(int n_dims, const int64_t* sizes, const int64_t* x_strides, const float* x,
                   float* y);

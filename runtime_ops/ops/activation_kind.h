@@ -33,4 +33,17 @@ inline Activation read_activation(Arguments& args) {
   args.fail("this runtime has no activation ", name);
 }
 
+// Of an activation that is a clamp, which other operators can do on the way.
+struct Bounds {
+  float low, high;
+};
+inline Bounds read_bounds(Arguments& args) {
+  const Activation kind = read_activation(args);
+  const auto a = static_cast<float>(args.number("a"));
+  const auto b = static_cast<float>(args.number("b"));
+  args.require(kind == Activation::kRelu || kind == Activation::kHardtanh,
+               "only relu and hardtanh can be part of it");
+  return kind == Activation::kRelu ? Bounds{0.0f, kNoBound} : Bounds{a, b};
+}
+
 }  // namespace daf::ops

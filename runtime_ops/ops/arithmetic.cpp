@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "runtime_ops/ops/activation_kind.h"
 #include "runtime_ops/ops/operators.h"
 #include "runtime_ops/ops/strides.h"
 
@@ -62,6 +63,15 @@ void arithmetic_scalar(Arguments& args) {
   const Array<float> y = args.output("out", a.shape);
   const int64_t n = a.n_elements(), each = 1, same = 0;
   if (n > 0) daf::arithmetic(kind, 1, &n, &each, &same, a.data, &b, y.data);
+}
+
+void add_activation(Arguments& args) {
+  const Floats x = args.floats("x");
+  const Floats other = args.floats("other");
+  const Bounds bounds = read_bounds(args);
+  args.require_shape(other, x.shape);
+  const Array<float> y = args.output("out", x.shape);
+  daf::add_clamped(x.n_elements(), bounds.low, bounds.high, x.data, other.data, y.data);
 }
 
 }  // namespace daf::ops

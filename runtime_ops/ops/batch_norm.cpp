@@ -14,15 +14,10 @@ BatchNorm batch_norm_shape(const Arguments& args, const Floats& x, float eps) {
   return BatchNorm{x.size(0), x.size(1), x.shape.product(2, x.rank()), eps};
 }
 
-// The activation that follows: ReLU or a clamp.
-void read_bounds(Arguments& args, BatchNorm& shape) {
-  const Activation kind = read_activation(args);
-  const auto a = static_cast<float>(args.number("a"));
-  const auto b = static_cast<float>(args.number("b"));
-  args.require(kind == Activation::kRelu || kind == Activation::kHardtanh,
-               "only relu and hardtanh are part of a normalisation");
-  shape.low = kind == Activation::kRelu ? 0.0f : a;
-  if (kind == Activation::kHardtanh) shape.high = b;
+void read_activation(Arguments& args, BatchNorm& shape) {
+  const Bounds bounds = read_bounds(args);
+  shape.low = bounds.low;
+  shape.high = bounds.high;
 }
 
 void train(Arguments& args, bool has_activation) {
@@ -33,7 +28,7 @@ void train(Arguments& args, bool has_activation) {
   const Floats running_var = args.optional_floats("running_var");
   const float momentum = static_cast<float>(args.number("momentum"));
   BatchNorm shape = batch_norm_shape(args, x, static_cast<float>(args.number("eps")));
-  if (has_activation) read_bounds(args, shape);
+  if (has_activation) read_activation(args, shape);
   for (const Floats* array : {&weight, &bias, &running_mean, &running_var}) {
     args.require_shape(*array, {shape.c});
   }
@@ -71,7 +66,7 @@ void eval(Arguments& args, bool has_activation) {
   const Floats mean = args.floats("mean");
   const Floats var = args.floats("var");
   BatchNorm shape = batch_norm_shape(args, x, static_cast<float>(args.number("eps")));
-  if (has_activation) read_bounds(args, shape);
+  if (has_activation) read_activation(args, shape);
   for (const Floats* array : {&weight, &bias, &mean, &var}) {
     args.require_shape(*array, {shape.c});
   }
@@ -89,7 +84,7 @@ void backward(Arguments& args, bool has_activation) {
   const Floats var = args.floats("var");
   const bool batch_statistics = args.boolean("batch_statistics");
   BatchNorm shape = batch_norm_shape(args, x, static_cast<float>(args.number("eps")));
-  if (has_activation) read_bounds(args, shape);
+  if (has_activation) read_activation(args, shape);
   args.require_shape(grad, x.shape);
   args.require_shape(y, x.shape);
   for (const Floats* array : {&weight, &mean, &var}) args.require_shape(*array, {shape.c});

@@ -1,3 +1,4 @@
+#include "runtime_ops/ops/activation_kind.h"
 #include "runtime_ops/ops/operators.h"
 #include "runtime_ops/ops/stored.h"
 
@@ -90,6 +91,23 @@ void gemm_add(Arguments& args) {
   const Array<float> c = args.output("out", {shape.m, shape.n});
   if (c.n_elements() == 0) return;
   daf::gemm(shape, a.data, b.data, {alpha, bias.data, addend.data}, c.data, args.scratch());
+}
+
+void gemm_activation(Arguments& args) {
+  const Floats a = args.floats("a");
+  const Floats b = args.floats("b");
+  const Floats bias = args.optional_floats("bias");
+  const bool transpose_a = args.boolean("transpose_a");
+  const bool transpose_b = args.boolean("transpose_b");
+  const Bounds bounds = read_bounds(args);
+  args.require_rank(a, 2, 2);
+  args.require_rank(b, 2, 2);
+  const Gemm shape = product_of(args, a.shape, b.shape, transpose_a, transpose_b);
+  args.require_shape(bias, {shape.n});
+  const Array<float> c = args.output("out", {shape.m, shape.n});
+  if (c.n_elements() == 0) return;
+  daf::gemm(shape, a.data, b.data, {1.0f, bias.data, nullptr, bounds.low, bounds.high}, c.data,
+            args.scratch());
 }
 
 namespace {

@@ -7,6 +7,7 @@ namespace daf::ops {
 
 void gemm(Arguments& args);
 void gemm_add(Arguments& args);
+void gemm_activation(Arguments& args);
 void batch_gemm(Arguments& args);
 
 void convolution(Arguments& args);
@@ -26,6 +27,7 @@ void group_norm_backward(Arguments& args);
 
 void arithmetic(Arguments& args);
 void arithmetic_scalar(Arguments& args);
+void add_activation(Arguments& args);
 void permute(Arguments& args);
 void expand(Arguments& args);
 

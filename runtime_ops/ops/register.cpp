@@ -23,6 +23,7 @@ using executorch::runtime::Span;
 const Kernel kOperators[] = {
     FUNCTIONAL(gemm),
     FUNCTIONAL(gemm_add),
+    FUNCTIONAL(gemm_activation),
     FUNCTIONAL(batch_gemm),
     FUNCTIONAL(convolution),
     FUNCTIONAL(convolution_input_grad),
@@ -39,6 +40,7 @@ const Kernel kOperators[] = {
     FUNCTIONAL(group_norm_backward),
     FUNCTIONAL(arithmetic),
     FUNCTIONAL(arithmetic_scalar),
+    FUNCTIONAL(add_activation),
     FUNCTIONAL(permute),
     FUNCTIONAL(expand),
     FUNCTIONAL(activation),

@@ -42,4 +42,11 @@ void arithmetic(Arithmetic kind, int n_dims, const int64_t* sizes, const int64_t
   }
 }
 
+void add_clamped(int64_t n, float low, float high, const float* a, const float* b, float* y) {
+  for_each_range(n, 1, [=](int64_t first, int64_t last) {
+    map(last - first, a + first, b + first, y + first,
+        [=](Vec v, Vec w) { return clamp(v + w, low, high); });
+  });
+}
+
 }  // namespace daf::DAF_ISA

@@ -39,11 +39,8 @@ void normalize(const BatchNorm& shape, int64_t channel, const float* x, const fl
   const float scale = static_cast<float>(weight != nullptr ? weight[channel] * invstd : invstd);
   const float shift = bias != nullptr ? bias[channel] : 0.0f;
   for_each_plane(shape, channel, [=](int64_t plane) {
-    map(shape.spatial, x + plane, y + plane, [=](Vec v) {
-      v = (v - center) * scale + shift;
-      v = v < shape.low ? splat(shape.low) : v;
-      return v > shape.high ? splat(shape.high) : v;
-    });
+    map(shape.spatial, x + plane, y + plane,
+        [=](Vec v) { return clamp((v - center) * scale + shift, shape.low, shape.high); });
   });
 }
 

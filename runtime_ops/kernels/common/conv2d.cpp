@@ -17,6 +17,7 @@
 #include "runtime_ops/kernels/common/gemm_driver.h"
 #include "runtime_ops/kernels/common/im2col.h"
 #include "runtime_ops/kernels/common/matrix_packer.h"
+#include "runtime_ops/kernels/common/places_writer.h"
 
 namespace daf::DAF_ISA {
 namespace {

@@ -11,9 +11,8 @@
 //             template <int kNr> auto panel(int64_t j, int64_t columns) const
 //           gives an object with `Direct direct` (where whole tiles can be stored from registers)
 //           and
-//             void operator()(int64_t i, int64_t rows, const float* tile, bool first)
-//           for the other tiles[kMr][kNr], of which rows x columns are real; `first` is false when
-//           the tile is a further part of the sum over k.
+//             void operator()(int64_t i, int64_t rows, const float* tile, Part part)
+//           for the other tiles[kMr][kNr], of which rows x columns are real.
 //
 // Sums over k run upwards within a block of depth and block after block: the order, and so every
 // bit of the result, depends on nothing but k. So C may be split among threads in any way.
@@ -40,6 +39,11 @@ static_assert(kMc % kMr == 0 && kNc % kNr == 0, "blocks are whole panels");
 static_assert(kNr % kWidth == 0, "a row of a panel of B is whole vectors");
 
 constexpr int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+// Which part of the sum over k a tile is.
+struct Part {
+  bool first, last;
+};
 
 // Blocks of equal depth, so that the last one is not a thin rest.
 inline int64_t block_depth(int64_t k) {
@@ -120,10 +124,13 @@ struct Direct {
   const float* row_bias = nullptr;     // an entry per row of C, or null
   const float* column_bias = nullptr;  // an entry per column of the panel, or null
   const float* addend = nullptr;       // lies as C does, or null
+  float low = kNoBound, high = kNoBound;
+
+  bool has_bounds() const { return low == low || high == high; }
 };
 
 template <int kVecs>
-inline __attribute__((always_inline)) void store_tile(const Direct& to, int64_t i, bool first,
+inline __attribute__((always_inline)) void store_tile(const Direct& to, int64_t i, Part part,
                                                       Vec (&sum)[kMr][kVecs]) {
   const auto each = [&](auto term) {
 #pragma GCC unroll 8
@@ -137,7 +144,7 @@ inline __attribute__((always_inline)) void store_tile(const Direct& to, int64_t 
     return load(base + start + r * to.ld + j * kWidth);
   };
   if (to.alpha != 1.0f) each([&](Vec v, int, int) { return v * to.alpha; });
-  if (!first) {
+  if (!part.first) {
     each([&](Vec v, int r, int j) { return v + at(to.c, r, j); });
   } else {
     if (to.row_bias != nullptr) each([&](Vec v, int r, int) { return v + to.row_bias[i + r]; });
@@ -145,6 +152,9 @@ inline __attribute__((always_inline)) void store_tile(const Direct& to, int64_t 
       each([&](Vec v, int, int j) { return v + load(to.column_bias + j * kWidth); });
     }
     if (to.addend != nullptr) each([&](Vec v, int r, int j) { return v + at(to.addend, r, j); });
+  }
+  if (part.last && to.has_bounds()) {
+    each([&](Vec v, int, int) { return clamp(v, to.low, to.high); });
   }
   each([&](Vec v, int r, int j) {
     store(to.c + start + r * to.ld + j * kWidth, v);
@@ -173,7 +183,7 @@ void compute_rows(int64_t rows, int64_t depth, const float* a, const float* b, f
 // One packed panel of B times a packed block of A.
 template <class Write>
 void multiply_panel(int64_t i0, int64_t mc, int64_t columns, int64_t depth, const float* a,
-                    const float* b, bool first, const Write& write) {
+                    const float* b, Part part, const Write& write) {
   constexpr int kVecs = kNr / kWidth, kHalf = (kVecs + 1) / 2;
   const Direct direct = write.direct;
   alignas(64) float tile[kMr * kNr + kWidth];  // a writer may read beyond it
@@ -185,7 +195,7 @@ void multiply_panel(int64_t i0, int64_t mc, int64_t columns, int64_t depth, cons
       for (int r = 0; r < kMr; ++r) __builtin_prefetch(out + r * direct.ld, 1);
       Vec sum[kMr][kVecs];
       MicroKernel::run<kMr, kVecs>(depth, a, b, sum);
-      store_tile(direct, i0 + i, first, sum);
+      store_tile(direct, i0 + i, part, sum);
       continue;
     }
     if (columns <= kHalf * kWidth) {
@@ -193,7 +203,7 @@ void multiply_panel(int64_t i0, int64_t mc, int64_t columns, int64_t depth, cons
     } else {
       compute_rows<kVecs>(rows, depth, a, b, tile);
     }
-    write(i0 + i, rows, tile, first);
+    write(i0 + i, rows, tile, part);
   }
 }
 
@@ -229,7 +239,7 @@ void gemm_task(int64_t m0, int64_t m1, int64_t n0, int64_t n1, int64_t k, const 
           float* panel = one_row_block ? b : b + j * depth;
           // Just before its first use, which then finds it in L1.
           if (i0 == m0) pack_b.template pack<kNr>(j0 + j, columns, p0, depth, panel);
-          multiply_panel(i0, mc, columns, depth, a, panel, p0 == 0,
+          multiply_panel(i0, mc, columns, depth, a, panel, {p0 == 0, p0 + max_depth >= k},
                          writer.template panel<kNr>(j0 + j, columns));
         }
       }

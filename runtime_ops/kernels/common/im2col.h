@@ -1,10 +1,5 @@
-// Packers and writers that let a convolution run as matrix products (gemm_driver.h) without its
-// column matrix ever existing: a panel of it is made where it is consumed.
-//
-// Index spaces, all row-major:
-//   channel  within one group
-//   tap      (channel, r, c): a place in a filter
-//   pixel    (image, i, j): a place in the grid of windows, over the whole batch
+// Packers that let a convolution run as matrix products (gemm_driver.h) without its column matrix
+// ever existing: a panel of it is made where it is consumed. windows.h names the index spaces.
 #pragma once
 
 #include <algorithm>
@@ -13,65 +8,9 @@
 
 #include "runtime_ops/kernels/common/gemm_driver.h"
 #include "runtime_ops/kernels/common/matrix_packer.h"
+#include "runtime_ops/kernels/common/windows.h"
 
 namespace daf::DAF_ISA {
-
-// One group of a tensor [n, all channels, spatial]: `base` is its first channel of image 0.
-template <class Float>
-struct Planes {
-  Float* base;
-  int64_t spatial, image_stride;
-};
-
-// Where windows read a plane of height x width, along each axis: tap t of window i reads
-// base + i * stride + t * step.
-struct Axis {
-  int64_t size;  // of the plane
-  int64_t n_windows;
-  int64_t stride, base;
-  int64_t n_taps, step;
-
-  int64_t at(int64_t window, int64_t tap) const { return base + window * stride + tap * step; }
-};
-
-struct Windows {
-  Axis h, w;
-
-  int64_t n_taps() const { return h.n_taps * w.n_taps; }
-  int64_t n_pixels() const { return h.n_windows * w.n_windows; }  // of an image
-  // Every window is one place of the plane, and every place a window.
-  bool is_plain() const {
-    const auto plain = [](const Axis& a) {
-      return a.n_taps == 1 && a.stride == 1 && a.base == 0 && a.n_windows == a.size;
-    };
-    return plain(h) && plain(w);
-  }
-  // The same, with the rows of a plane as one where that is possible: runs are longer.
-  Windows flat() const {
-    if (!is_plain()) return *this;
-    const int64_t n = n_pixels();
-    return {{1, 1, 1, 0, 1, 0}, {n, n, 1, 0, 1, 0}};
-  }
-};
-
-struct Pixel {
-  int64_t image, i, j;
-
-  Pixel(const Windows& s, int64_t index) {
-    const int64_t row = index / s.w.n_windows;
-    j = index - row * s.w.n_windows;
-    image = row / s.h.n_windows;
-    i = row - image * s.h.n_windows;
-  }
-
-  void advance(const Windows& s, int64_t n = 1) {  // n: up to the end of the row
-    if ((j += n) < s.w.n_windows) return;
-    j = 0;
-    if (++i < s.h.n_windows) return;
-    i = 0;
-    ++image;
-  }
-};
 
 inline bool is_inside(int64_t i, int64_t size) {
   return static_cast<uint64_t>(i) < static_cast<uint64_t>(size);
@@ -296,91 +235,6 @@ struct ChannelsPacker {
       p0 += run;
       depth -= run;
     }
-  }
-};
-
-// A part of a row of a tile; it may be read up to a vector beyond.
-inline void write_run(int64_t n, const float* tile, bool first, float shift, float* out) {
-  for (int64_t i = 0; i < n; i += kWidth) {
-    const int64_t count = std::min<int64_t>(kWidth, n - i);
-    const Vec v = load(tile + i);
-    store_part(out + i, first ? v + shift : v + load_part(out + i, count), count);
-  }
-}
-
-// C[channel, pixel] into a tensor where pixels are places; `bias` has an entry per channel, or is
-// null.
-struct PlacesWriter {
-  Planes<float> y;
-  const float* bias;
-
-  struct Panel {
-    Direct direct;
-    float* image;
-    int64_t start, columns;
-    Planes<float> y;
-    const float* bias;
-
-    void operator()(int64_t i, int64_t rows, const float* tile, bool first) const {
-      for (int64_t r = 0; r < rows; ++r, tile += kNr) {
-        const float shift = bias != nullptr ? bias[i + r] : 0.0f;
-        float* plane = image + (i + r) * y.spatial;
-        int64_t place = start;
-        for (int64_t done = 0; done < columns;) {  // image by image
-          const int64_t run = std::min(columns - done, y.spatial - place);
-          write_run(run, tile + done, first, shift, plane + place);
-          done += run;
-          plane += y.image_stride;
-          place = 0;
-        }
-      }
-    }
-  };
-
-  template <int kNr>
-  Panel panel(int64_t j, int64_t columns) const {
-    const int64_t start = j % y.spatial;
-    float* image = y.base + j / y.spatial * y.image_stride;
-    float* run = start + columns <= y.spatial ? image + start : nullptr;
-    return {{run, y.spatial, 1.0f, bias}, image, start, columns, y, bias};
-  }
-};
-
-// C[channel, pixel] into every stride-th place of a tensor, from (h0, w0) on.
-struct StridedWriter {
-  const Windows& s;
-  Planes<float> y;
-  int64_t width, h0, w0, stride_h, stride_w;
-  const float* bias;
-
-  struct Panel {
-    Direct direct;
-    int64_t offset[kNr], columns;
-    Planes<float> y;
-    const float* bias;
-
-    void operator()(int64_t i, int64_t rows, const float* tile, bool first) const {
-      for (int64_t r = 0; r < rows; ++r, tile += kNr) {
-        const float shift = bias != nullptr ? bias[i + r] : 0.0f;
-        float* plane = y.base + (i + r) * y.spatial;
-        if (first) {
-          for (int64_t c = 0; c < columns; ++c) plane[offset[c]] = tile[c] + shift;
-        } else {
-          for (int64_t c = 0; c < columns; ++c) plane[offset[c]] += tile[c];
-        }
-      }
-    }
-  };
-
-  template <int kNr>
-  Panel panel(int64_t j, int64_t columns) const {
-    Panel result{{}, {}, columns, y, bias};
-    Pixel pixel(s, j);
-    for (int64_t c = 0; c < columns; ++c, pixel.advance(s)) {
-      result.offset[c] = pixel.image * y.image_stride + (h0 + pixel.i * stride_h) * width + w0 +
-                         pixel.j * stride_w;
-    }
-    return result;
   }
 };
 

@@ -72,13 +72,13 @@ struct MatrixWriter {
     Direct direct;
     int64_t columns;
 
-    void operator()(int64_t i, int64_t rows, const float* tile, bool first) const {
+    void operator()(int64_t i, int64_t rows, const float* tile, Part part) const {
       for (int64_t r = 0; r < rows; ++r, tile += kNr) {
         float* out = direct.c + (i + r) * direct.ld;
         for (int64_t s = 0; s < columns; s += kWidth) {
           const int64_t count = std::min<int64_t>(kWidth, columns - s);
           Vec v = load(tile + s) * direct.alpha;
-          if (!first) {
+          if (!part.first) {
             v += load_part(out + s, count);
           } else {
             if (direct.column_bias != nullptr) v += load_part(direct.column_bias + s, count);
@@ -86,6 +86,7 @@ struct MatrixWriter {
               v += load_part(direct.addend + (i + r) * direct.ld + s, count);
             }
           }
+          if (part.last) v = clamp(v, direct.low, direct.high);
           store_part(out + s, v, count);
         }
       }
@@ -95,7 +96,9 @@ struct MatrixWriter {
   template <int kNr>
   Panel panel(int64_t j, int64_t columns) const {
     const auto from = [j](const float* row) { return row != nullptr ? row + j : nullptr; };
-    return {{c + j, ldc, terms.alpha, nullptr, from(terms.bias), from(terms.addend)}, columns};
+    return {{c + j, ldc, terms.alpha, nullptr, from(terms.bias), from(terms.addend), terms.low,
+             terms.high},
+            columns};
   }
 };
 

@@ -39,9 +39,9 @@ int contiguous_axis(const StridedAxes<1>& axes) {
 void copy_transposed(const StridedAxes<1>& axes, int axis, const float* x, float* y) {
   const int last = axes.n_axes - 1;
   const int64_t rows = axes.size[axis], columns = axes.size[last];
-  int64_t y_step = 1;  // of `axis`
-  for (int i = axis + 1; i <= last; ++i) y_step *= axes.size[i];
-  const int64_t between = y_step / columns, n_planes = axes.n_rows() / rows;
+  int64_t between = 1;  // rows of y from one along `axis` to the next
+  for (int i = last - 1; i > axis; --i) between *= axes.size[i];
+  const int64_t y_step = between * columns, n_planes = axes.n_rows() / rows;
   for_each_range(n_planes, rows * columns, [&](int64_t from, int64_t to) {
     for (int64_t plane = from; plane < to; ++plane) {
       const int64_t row = plane / between * between * rows + plane % between;

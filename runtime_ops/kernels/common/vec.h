@@ -37,6 +37,12 @@ inline IntVec bits_of(Vec v) { return (IntVec)v; }
 inline Vec from_bits(IntVec v) { return (Vec)v; }
 inline Vec abs(Vec v) { return from_bits(bits_of(v) & 0x7fffffff); }
 
+// NaN stays NaN, and a bound that is NaN stops nothing.
+inline Vec clamp(Vec v, float low, float high) {
+  v = v < low ? splat(low) : v;
+  return v > high ? splat(high) : v;
+}
+
 // y[i] = f(x[i]), lanes at a time. y may be x.
 template <class F>
 void map(int64_t n, const float* x, float* y, F f) {

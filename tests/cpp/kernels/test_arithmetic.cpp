@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tests/cpp/kernels/reference.h"
 
 namespace daf::testing {
@@ -66,6 +68,22 @@ TEST(Arithmetic, NanAndInfPropagate) {
   for (float v : y) EXPECT_TRUE(std::isnan(v));
   arithmetic(Arithmetic::kDivide, 1, &n, &same, &each, &zero, x.data(), y.data());
   for (int64_t i = 0; i < n; ++i) EXPECT_TRUE(i == 4 ? std::isnan(y[i]) : y[i] == 0);
+}
+
+TEST(Arithmetic, ClampedSums) {
+  for (const int64_t n : {0, 7, 8, 40001}) {
+    Floats a = random_floats(n, 1), b = random_floats(n, 2), y = unset_floats(n);
+    Doubles expected(n);
+    for (int64_t i = 0; i < n; ++i) {
+      expected[i] = std::min(std::max(static_cast<double>(a[i] + b[i]), -0.5), 0.25);
+    }
+    add_clamped(n, -0.5f, 0.25f, a.data(), b.data(), y.data());
+    expect_close(y, expected, 0);
+  }
+  const float nan = kNan, one = 1;
+  float y = 0;
+  add_clamped(1, 0, kNoBound, &nan, &one, &y);
+  EXPECT_TRUE(std::isnan(y));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <tuple>
 
@@ -96,7 +97,7 @@ TEST(Gemm, NanAndInfReachTheirRowAndColumnOnly) {
   expect_close(c, expected);
 }
 
-TEST(Gemm, ScalesAndAddsInOnePass) {
+TEST(Gemm, ScalesAddsAndClampsInOnePass) {
   for (const int64_t k : {5, 700}) {  // of one block of depth and of several
     for (const auto& [m, n] : {std::pair<int64_t, int64_t>{13, 21}, {24, 32}}) {
       const Problem p = make_problem(m, n, k, false, true);
@@ -107,11 +108,12 @@ TEST(Gemm, ScalesAndAddsInOnePass) {
         for (int64_t j = 0; j < n; ++j) {
           double& v = expected[i * p.shape.ldc + j];
           v = 0.5 * v + p.bias[j] + addend[i * p.shape.ldc + j];
+          v = std::min(std::max(v, -0.5), 0.75);
         }
       }
       VectorScratch scratch;
-      gemm(p.shape, p.a.data(), p.b.data(), {0.5f, p.bias.data(), addend.data()}, c.data(),
-           scratch);
+      gemm(p.shape, p.a.data(), p.b.data(), {0.5f, p.bias.data(), addend.data(), -0.5f, 0.75f},
+           c.data(), scratch);
       expect_close(c, expected);
     }
   }
