@@ -31,7 +31,7 @@ uint32_t mask_word(const float* x, int64_t n, Passes passes) {
 IntVec lanes_of(uint32_t bits) {
   IntVec lane_bit;
   for (int i = 0; i < kWidth; ++i) lane_bit[i] = 1 << i;
-  return (IntVec{} + static_cast<int32_t>(bits) & lane_bit) == lane_bit;
+  return ((IntVec{} + static_cast<int32_t>(bits)) & lane_bit) == lane_bit;
 }
 
 // 32 bits of the mask from bit `first` on, of which `n` are there.
