@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from daf.cli_errors import run_command
+from daf.cli_types import BITS, SIZE
 from daf.errors import Exit, UserError
 from daf.files import check_output
 from daf.text import format_bytes, format_table
@@ -19,11 +20,13 @@ from daf.text import format_bytes, format_table
 if TYPE_CHECKING:
     from daf.exporter.fuse_optimizer import Optimizer
     from daf.exporter.pipeline import Export
+    from daf.exporter.schemes import ActivationMode
 
 EPILOG = """\b
 Examples:
   daf-export cnn_digits -o digits.pte
   daf-export resnet18 --set width=16 --batch-size 8 --optimizer sgd --check -o r.pte
+  daf-export resnet18 --batch-size 32 --activations daf --calibrate 1 --budget 64MB -o r.pte
   daf-export my_model.py --optimizer adamw --lr 3e-4 --weight-decay 0.01 -o mine.pte
   daf-export roberta_lora --set layers=2 --optimizer none --dump graphs -o lora.pte
 """
@@ -51,7 +54,25 @@ def _settings(context: click.Context, parameter: click.Parameter, values: tuple[
 @click.option("--momentum", type=click.FloatRange(0, 1, max_open=True), help="For sgd. [0.9]")
 @click.option("--nesterov", is_flag=True, help="Nesterov momentum, for sgd.")
 @click.option("--weight-decay", type=click.FloatRange(min=0), help="[0; adamw 0.01]")
-@click.option("--activations", type=click.Choice(["fp32"]), default="fp32", show_default=True)
+@click.option(
+    "--activations",
+    type=click.Choice(["fp32", "daf"]),
+    default="fp32",
+    show_default=True,
+    help="What backward needs later: as it is, or as a few bits in the activation store.",
+)
+@click.option(
+    "--bits", type=BITS, default="auto", show_default=True, help="Of stored activations, 1 to 8. auto: 2 on average."
+)
+@click.option(
+    "--calibrate",
+    type=click.IntRange(0, 1000),
+    default=0,
+    show_default=True,
+    metavar="BATCHES",
+    help="Measure how much each stored activation matters, two steps for each, and share the bits accordingly.",
+)
+@click.option("--budget", type=SIZE, help="For arena, pool and workspace together, as in 24MB.")
 @click.option("--check", "check_step", is_flag=True, help="Run one step and compare loss and gradients with PyTorch.")
 @click.option("--dump", type=click.Path(path_type=Path, file_okay=False), help="Write the graph after each phase.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
@@ -66,7 +87,10 @@ def export(
     momentum: float | None,
     nesterov: bool,
     weight_decay: float | None,
-    activations: str,
+    activations: ActivationMode,
+    bits: int | None,
+    calibrate: int,
+    budget: int | None,
     check_step: bool,
     dump: Path | None,
     quiet: bool,
@@ -80,6 +104,14 @@ def export(
         raise click.BadParameter(f"{output} does not end in .pte", param_hint="--output")
     if batch_size is not None:
         settings["batch_size"] = str(batch_size)
+    if activations == "fp32" and bits is not None:
+        raise click.BadParameter("fp32 activations have no bits to choose; add --activations daf", param_hint="--bits")
+    if activations == "fp32" and calibrate:
+        raise click.BadParameter("fp32 activations are not stored; add --activations daf", param_hint="--calibrate")
+    if activations != "fp32" and dynamic_batch:
+        raise click.BadParameter(
+            "stored activations have a fixed size; leave --dynamic-batch out", param_hint="--activations"
+        )
     optimizer_settings = _optimizer_settings(optimizer, lr, momentum, nesterov, weight_decay)
     check_output(output)
     if dump is not None:
@@ -98,11 +130,15 @@ def export(
         output=output,
         optimizer=_optimizer(optimizer, optimizer_settings),
         activations=activations,
+        bits=bits,
+        budget_bytes=budget,
         dynamic_batch=dynamic_batch,
         dump=dump,
     )
     exported = export_program(options, progress.phase)
     progress.done()
+    if calibrate:
+        _calibrate(exported, calibrate, quiet)
     if not quiet:
         click.echo(summary(exported))
     return _check(exported) if check_step else Exit.OK
@@ -175,16 +211,45 @@ def summary(exported: Export) -> str:
         ("parameters", f"{parameters['count']:,}"),
         ("trainable parameters", f"{parameters['trained']:,}"),
         ("activations kept", f"{len(kept)} tensors, {format_bytes(memory['activations'])}"),
+        *_schemes(manifest),
         ("planned arena", format_bytes(memory["arena"])),
         ("  of it gradients, at most", format_bytes(memory["gradients"])),
         ("predicted peak", format_bytes(memory["peak"])),
         *(
             (f"  {part}", format_bytes(memory[part]))
-            for part in ("weights", "constants", "optimizer", "arena", "workspace")
+            for part in ("weights", "constants", "optimizer", "arena", "pool", "workspace")
         ),
         ("program", f"{exported.written.program} ({format_bytes(manifest['program']['size_bytes'])})"),
     ]
     return format_table(rows)
+
+
+def _schemes(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    """What each way to keep activations contributes; nothing to say when all are kept as they are."""
+    totals: dict[str, list[int]] = {}
+    for kept in manifest["activations"]["kept"]:
+        total = totals.setdefault(kept["scheme"], [0, 0, 0])
+        for i, value in enumerate((1, kept["raw_bytes"], kept["stored_bytes"])):
+            total[i] += value
+    if list(totals) in ([], ["keep"]):
+        return []
+    raw, stored = (sum(total[i] for total in totals.values()) for i in (1, 2))
+    rows = [("  less than in float32", f"{raw / stored:.1f}x ({format_bytes(raw)})")]
+    for scheme, (n, raw, stored) in sorted(totals.items(), key=lambda item: -item[1][1]):
+        rows.append((f"  {scheme}", f"{n} tensors, {format_bytes(raw)} in {format_bytes(stored)}"))
+    return rows
+
+
+def _calibrate(exported: Export, n_batches: int, quiet: bool) -> None:
+    from daf.exporter.calibrate import calibrate
+    from daf.exporter.write import rewrite_manifest
+
+    with click.progressbar(length=1000, label="calibrate", hidden=quiet) as bar:
+        exported.sensitivities = calibrate(
+            exported, n_batches, lambda done, total: bar.update(1000 * done // total - bar.pos)
+        )
+        bar.update(1000 - bar.pos)
+    rewrite_manifest(exported)
 
 
 def _check(exported: Export) -> int:

@@ -65,8 +65,12 @@ def find_saved(program: ExportedProgram) -> list[SavedActivation]:
     ]
 
 
+def is_view(node: Node) -> bool:
+    return node.op == "call_function" and node.target in _VIEWS
+
+
 def storage_root(node: Node) -> Node:
-    while node.op == "call_function" and node.target in _VIEWS:
+    while is_view(node):
         node = node.args[0]  # type: ignore[assignment]
     return node
 

@@ -1,7 +1,7 @@
 """The phases of an export, in order. Each is one module; the verifier runs after every one of them.
 
     load -> capture -> canonicalize -> plan update -> find saved activations -> assign schemes
-         -> fuse operators -> fuse the optimizer -> lower -> write
+         -> compress activations -> fuse operators -> fuse the optimizer -> lower -> write
 
 `Export` is what they hand on. A phase states what it needs by what it reads from it.
 """
@@ -19,6 +19,7 @@ from torch.export.exported_program import ExportedProgram
 
 from daf.exporter import ops  # noqa: F401  (defines the operators)
 from daf.exporter.capture import capture_predict, capture_training, input_names
+from daf.exporter.compress_activations import StoreEntry, StorePlan, compress_activations
 from daf.exporter.find_saved import SavedActivation, find_saved
 from daf.exporter.fuse_optimizer import NoOptimizer, Optimizer, fuse_optimizer, parameters_to_buffers
 from daf.exporter.graph import gradients
@@ -30,10 +31,11 @@ from daf.exporter.passes.fold_heads import fold_heads
 from daf.exporter.passes.fold_transposes import fold_transposes
 from daf.exporter.passes.fuse_activation import fuse_activation
 from daf.exporter.passes.fuse_batch_norm import fuse_batch_norm
+from daf.exporter.passes.fuse_cross_entropy import fuse_cross_entropy
 from daf.exporter.passes.fuse_gemm_terms import fuse_gemm_terms
 from daf.exporter.passes.fuse_masked_softmax import fuse_masked_softmax
 from daf.exporter.passes.remove_noops import remove_noops
-from daf.exporter.schemes import AssignedScheme, assign_schemes
+from daf.exporter.schemes import DEFAULT_BITS, ActivationMode, AssignedScheme, assign_schemes
 from daf.exporter.verify import verify
 
 if TYPE_CHECKING:
@@ -45,7 +47,9 @@ class Options:
     file: ModelFile
     output: Path
     optimizer: Optimizer = field(default_factory=NoOptimizer)
-    activations: str = "fp32"
+    activations: ActivationMode = "fp32"
+    bits: int | None = None  # of every stored activation; None: by importance, DEFAULT_BITS on average
+    budget_bytes: int | None = None  # for arena, pool and workspace together
     dynamic_batch: bool = False
     dump: Path | None = None
 
@@ -62,8 +66,14 @@ class Export:
     trained: dict[str, int] = field(default_factory=dict)  # parameter -> bytes
     saved: list[SavedActivation] = field(default_factory=list)
     schemes: list[AssignedScheme] = field(default_factory=list)
+    store: StorePlan = field(default_factory=lambda: StorePlan([], 0))
+    sensitivities: dict[str, float] = field(default_factory=dict)  # stored activation -> importance, when calibrated
     lowered: LoweredProgram | None = None
     written: WrittenProgram | None = None
+
+    def sensitivity(self, entry: StoreEntry) -> float:
+        """Without calibration, the same for every element."""
+        return self.sensitivities.get(entry.name, float(entry.n_elements))
 
 
 def load(options: Options) -> Export:
@@ -85,6 +95,7 @@ def canonicalize(export: Export) -> None:
         convert_to_daf(program)
         fold_transposes(program)
         fold_heads(program)
+        fuse_cross_entropy(program)
 
 
 def plan_update(export: Export) -> None:
@@ -100,7 +111,12 @@ def find_saved_activations(export: Export) -> None:
 
 
 def assign(export: Export) -> None:
-    export.schemes = assign_schemes(export.saved, export.options.activations)
+    export.schemes = assign_schemes(export.saved, export.options.activations, export.options.bits)
+
+
+def compress(export: Export) -> None:
+    if export.options.activations != "fp32":
+        export.store = compress_activations(export.programs[TRAIN], export.schemes)
 
 
 def fuse_operators(export: Export) -> None:
@@ -123,7 +139,9 @@ def fuse(export: Export) -> None:
         export.programs[name] = edge
     optimizer = export.options.optimizer
     if not isinstance(optimizer, NoOptimizer):
-        activation_bytes = sum(assigned.stored_bytes for assigned in export.schemes)
+        # What is alive when backward begins; a compressed program also needs whole tensors while it computes.
+        largest = max((scheme.activation.raw_bytes for scheme in export.schemes), default=0)
+        activation_bytes = max(4 * largest, sum(scheme.stored_bytes(DEFAULT_BITS) for scheme in export.schemes))
         fuse_optimizer(export.programs[TRAIN], optimizer, activation_bytes)
         parameters_to_buffers(export.programs[PREDICT], set(export.trained))
 
@@ -151,6 +169,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("plan update", plan_update),
     Phase("find saved activations", find_saved_activations),
     Phase("assign schemes", assign),
+    Phase("compress activations", compress),
     Phase("fuse operators", fuse_operators),
     Phase("fuse the optimizer", fuse),
     Phase("lower", lower_methods),

@@ -50,5 +50,6 @@ def _output_gradient(grad: Node) -> Node | None:
     splittable = (grad.target is daf.convolution_weight_grad.default and grad.args[-1] == 1) or (
         grad.target is daf.gemm.default and grad.args[2:4] == (None, True) and grad.meta["val"].dim() == 2
     )
+    # A stored input would be decoded anew for every block, and freed by the first one.
     source = grad.args[0]
     return source if splittable and isinstance(source, Node) else None

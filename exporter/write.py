@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,12 +16,16 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 
 from daf import native
+from daf.errors import Exit, UserError
+from daf.exporter.allocate_bits import allocate_bits
 from daf.exporter.fuse_optimizer import describe, optimizer_state_name
 from daf.exporter.graph import inputs_of_kind, nodes_by_name, upper_bound
 from daf.exporter.lower import PREDICT, TRAIN, LoweredProgram, constant_bytes
 from daf.exporter.plan_memory import STATE_ID, measure_arena
+from daf.exporter.schemes import DEFAULT_BITS, STORE_SCHEMA, planes_bytes
 from daf.files import atomic_write
 from daf.manifest import FORMAT, SCHEMA, example_path, manifest_path
+from daf.text import format_bytes
 
 if TYPE_CHECKING:
     from daf.exporter.pipeline import Export
@@ -71,12 +76,25 @@ def write_program(export: Export) -> WrittenProgram:
     return WrittenProgram(output, manifest_path(output), manifest)
 
 
+def rewrite_manifest(export: Export) -> None:
+    """After the sensitivities have changed, and so the bits; the program stays."""
+    assert export.lowered is not None
+    assert export.written is not None
+    written = export.written
+    program = written.manifest["program"]
+    manifest = _manifest(export, export.lowered, program["size_bytes"], program["sha256"])
+    with atomic_write(written.manifest_path) as file:
+        file.write(json.dumps(manifest, indent=1).encode())
+    export.written = WrittenProgram(written.program, written.manifest_path, manifest)
+
+
 def _manifest(export: Export, lowered: LoweredProgram, size: int, digest: str) -> dict[str, Any]:
     options = export.options
     state = _state(export, lowered)
     state_names = {entry["name"] for entry in state}
     train = _method(export, lowered.methods[TRAIN], export.names)
     train["phases"] = [list(run) for run in lowered.phases]
+    memory, bits = _memory(export, lowered, state, state_names)
     return {
         "format": FORMAT,
         "schema": SCHEMA,
@@ -92,22 +110,64 @@ def _manifest(export: Export, lowered: LoweredProgram, size: int, digest: str) -
             "count": sum(p.numel() for p in export.model.parameters()),
             "trained": sum(size // 4 for size in export.trained.values()),
         },
-        "activations": {"mode": options.activations, "kept": _kept(export)},
+        "activations": {"mode": options.activations, "kept": _kept(export, bits)},
         "methods": {TRAIN: train, PREDICT: _method(export, lowered.methods[PREDICT], export.names[:-1])},
         "state": {"memory_id": STATE_ID, "size_bytes": _planned(lowered, TRAIN, STATE_ID), "tensors": state},
-        "memory": _memory(export, lowered, state, state_names),
+        "store": _store(export, bits),
+        "memory": memory,
     }
 
 
-def _kept(export: Export) -> list[dict[str, Any]]:
+def _store(export: Export, bits: dict[str, int]) -> dict[str, Any]:
+    return {
+        "schema": STORE_SCHEMA,
+        "chunk_bytes": export.store.chunk_bytes,
+        "budget_bytes": export.options.budget_bytes,
+        "entries": [
+            {
+                "name": entry.name,
+                "n_elements": entry.n_elements,
+                "bits": bits[entry.name],
+                "min_bits": 1,
+                "sensitivity": export.sensitivity(entry),
+            }
+            for entry in export.store.entries
+        ],
+    }
+
+
+def _bits(export: Export, fixed_bytes: int) -> dict[str, int]:
+    """Of every stored activation. `fixed_bytes` are what a budget must hold beside the pool."""
+    options, entries = export.options, export.store.entries
+    sizes = [entry.n_elements for entry in entries]
+    floor = fixed_bytes + native.store_bytes(sizes, [1] * len(sizes))
+    if options.budget_bytes is not None and options.budget_bytes < floor:
+        raise UserError(
+            f"cannot export within {format_bytes(options.budget_bytes)}: arena and workspace take "
+            f"{format_bytes(fixed_bytes)} and the activations at one bit each {format_bytes(floor - fixed_bytes)}; "
+            f"raise --budget to at least {math.ceil(floor / 1e3)}kB or export a smaller batch",
+            Exit.USAGE,
+        )
+    if options.bits is not None:
+        return {entry.name: options.bits for entry in entries}
+    if options.budget_bytes is not None:
+        limit = options.budget_bytes - fixed_bytes
+    else:
+        limit = sum(planes_bytes(n, DEFAULT_BITS) for n in sizes)
+    found = allocate_bits(sizes, [export.sensitivity(entry) for entry in entries], limit)
+    return dict(zip((entry.name for entry in entries), found, strict=True))
+
+
+def _kept(export: Export, bits: dict[str, int]) -> list[dict[str, Any]]:
     return [
         {
             "name": assigned.activation.name,
             "module": assigned.activation.module,
             **_tensor(assigned.activation.node.meta["val"]),
-            "scheme": assigned.scheme,
+            "scheme": assigned.name,
             "raw_bytes": assigned.activation.raw_bytes,
-            "stored_bytes": assigned.stored_bytes,
+            "stored_bytes": assigned.stored_bytes(bits.get(assigned.activation.name, 0)),
+            **({"bits": bits[assigned.activation.name]} if assigned.activation.name in bits else {}),
         }
         for assigned in export.schemes
     ]
@@ -170,7 +230,9 @@ def _planned(lowered: LoweredProgram, method: str, memory_id: int) -> int:
 
 def _memory(
     export: Export, lowered: LoweredProgram, state: list[dict[str, Any]], state_names: set[str]
-) -> dict[str, int]:
+) -> tuple[dict[str, int], dict[str, int]]:
+    """The prediction by part, and the bits of every stored activation that it is for."""
+
     def state_bytes(*kinds: str) -> int:
         return sum(_bytes(entry) for entry in state if entry["kind"] in kinds)
 
@@ -181,14 +243,19 @@ def _memory(
         "constants": constant_bytes(lowered.methods[TRAIN], state_names),
         "optimizer": state_bytes("optimizer"),
         "arena": arena,
-        "workspace": native.max_workspace_bytes(),
+        "workspace": native.max_workspace_bytes() + export.store.chunk_bytes,
     }
-    return {
+    bits = _bits(export, parts["arena"] + parts["workspace"])
+    parts["pool"] = native.store_bytes([e.n_elements for e in export.store.entries], list(bits.values()))
+    in_arena = sum(scheme.stored_bytes(0) for scheme in export.schemes if scheme.value != "planes")
+    in_arena += sum(scheme.mask_bytes for scheme in export.schemes if scheme.value == "planes")
+    memory = {
         **parts,
-        "activations": sum(assigned.stored_bytes for assigned in export.schemes),
+        "activations": in_arena + parts["pool"],
         "gradients": use.gradients_bytes,
         "peak": sum(parts.values()),
     }
+    return memory, bits
 
 
 def _bytes(entry: dict[str, Any]) -> int:

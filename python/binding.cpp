@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "python/bench_binding.h"
 #include "runtime_ops/kernels/kernels.h"
 #include "runtime_ops/session/dataset.h"
 #include "runtime_ops/session/error.h"
@@ -59,8 +60,9 @@ py::array copy_to_array(const TensorSpec& spec, const void* data) {
 // A session for several Python threads: each call has it alone, and waits without the GIL.
 class Session {
  public:
-  Session(const std::string& program, const std::string& manifest, int64_t seed)
-      : session_(program, manifest, seed) {}
+  Session(const std::string& program, const std::string& manifest, int64_t seed,
+          std::optional<int64_t> budget)
+      : session_(program, manifest, SessionOptions{seed, budget}) {}
 
   float step(const py::sequence& sequence, std::optional<float> lr) {
     const py::tuple inputs(sequence);  // keeps the arrays, whatever happens to the sequence
@@ -144,8 +146,51 @@ class Session {
     result["arena"] = parts.arena;
     result["activations"] = parts.activations;
     result["gradients"] = parts.gradients;
+    result["pool"] = parts.pool;
     result["workspace"] = parts.workspace;
     return result;
+  }
+
+  int64_t trim(int64_t budget) {
+    const py::gil_scoped_release no_gil;  // and no lock: it may come in the middle of a step
+    return session_.trim(budget);
+  }
+
+  py::dict store() {
+    py::dict result;
+    ActivationStore* store = session_.store();
+    if (store == nullptr) return result;
+    const StoreStats stats = store->stats();
+    result["budget"] = stats.budget_bytes;
+    result["used"] = stats.used_bytes;
+    result["committed"] = stats.committed_bytes;
+    result["peak_used"] = stats.peak_used_bytes;
+    result["largest_free"] = stats.largest_free_bytes;
+    result["exact_groups"] = stats.exact_groups;
+    result["drops_by_bit"] = stats.drops_by_bit;
+    py::dict bits;
+    for (size_t i = 0; i < store->plan().size(); ++i) {
+      bits[py::str(store->plan()[i].name)] = store->bits(static_cast<int>(i));
+    }
+    result["bits"] = bits;
+    std::string why;
+    result["valid"] = store->is_valid(&why);
+    return result;
+  }
+
+  void set_bits(const std::vector<int>& bits) {
+    const auto lock = lock_with_gil();
+    session_.set_bits(bits);
+  }
+
+  void set_rounding_seed(int64_t seed) {
+    const auto lock = lock_with_gil();
+    session_.set_rounding_seed(seed);
+  }
+
+  void set_step_count(int64_t step_count) {
+    const auto lock = lock_with_gil();
+    session_.set_step_count(step_count);
   }
 
   int64_t step_count() {
@@ -283,6 +328,14 @@ py::array_t<float> dropout_array(const py::array& x, float p, uint64_t seed, uin
   return y;
 }
 
+size_t store_bytes(const std::vector<int64_t>& n_elements, const std::vector<int>& bits) {
+  std::vector<StoreEntry> plan;
+  for (size_t i = 0; i < n_elements.size() && i < bits.size(); ++i) {
+    plan.push_back({"", n_elements[i], bits[i], 1, 1.0});
+  }
+  return ActivationStore::planned_bytes(plan);
+}
+
 void raise_daf_error(const py::object& type, Exit exit, const std::string& message) {
   // A path, or a name in a damaged file, need not be UTF-8.
   const auto text = py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(
@@ -314,8 +367,9 @@ PYBIND11_MODULE(_native, m) {
   });
 
   py::class_<Session>(m, "Session")
-      .def(py::init<const std::string&, const std::string&, int64_t>(), py::arg("program"),
-           py::arg("manifest"), py::kw_only(), py::arg("seed") = 0)
+      .def(py::init<const std::string&, const std::string&, int64_t, std::optional<int64_t>>(),
+           py::arg("program"), py::arg("manifest"), py::kw_only(), py::arg("seed") = 0,
+           py::arg("budget") = py::none())
       .def("step", &Session::step, py::arg("inputs"), py::arg("lr") = py::none())
       .def("profile", &Session::profile)
       .def("outputs", &Session::outputs)
@@ -325,6 +379,11 @@ PYBIND11_MODULE(_native, m) {
       .def("save", &Session::save, py::arg("path"))
       .def("restore", &Session::restore, py::arg("path"))
       .def("memory", &Session::memory)
+      .def("trim", &Session::trim, py::arg("budget"))
+      .def("store", &Session::store)
+      .def("set_bits", &Session::set_bits, py::arg("bits"))
+      .def("set_rounding_seed", &Session::set_rounding_seed, py::arg("seed"))
+      .def("set_step_count", &Session::set_step_count, py::arg("step_count"))
       .def_property_readonly("step_count", &Session::step_count)
       .def_property_readonly("seed", &Session::seed);
   py::class_<PythonOperatorCall>(m, "OperatorCall")
@@ -336,6 +395,8 @@ PYBIND11_MODULE(_native, m) {
   m.def("dropout", &dropout_array, py::arg("x"), py::arg("p"), py::arg("seed"), py::arg("step"),
         py::arg("layer"));
   m.def("operator_names", &operator_names);
+  m.def("store_bytes", &store_bytes, py::arg("n_elements"), py::arg("bits"));
   m.def("max_workspace_bytes", &max_scratch_bytes);
+  bind_store_bench(m);
   m.def("set_threads", &set_threads, py::arg("n"));
 }

@@ -201,10 +201,15 @@ def test_run_writes_the_lines_it_reports(cnn_program: Path, tmp_path: Path) -> N
     assert trace.read_text().splitlines() == lines
     assert lines[-1] == footer
     rows = [json.loads(line) for line in lines]
-    assert [row["type"] for row in rows] == ["header", *["step", "counters"] * 3, "footer"]
+    of_steps = ["step", "counters", "step", "event", "counters", "step", "counters"]
+    assert [row["type"] for row in rows] == ["header", *of_steps, "footer"]
+    profile = next(row for row in rows if row["type"] == "event")
+    assert (profile["event"], profile["step"]) == ("profile", 2)
+    assert any(name == "daf::convolution.out" for name, _ in profile["ops"])
+    assert all(time_ns >= 0 for _, time_ns in profile["ops"])
     assert [row["step"] for row in rows if row["type"] == "step"] == [1, 2, 3]
     assert rows[-1]["completed"]
-    for row in rows[1:-1:2]:
+    for row in (row for row in rows if row["type"] == "step"):
         assert row["forward_us"] + row["backward_us"] + row["update_us"] <= row["total_us"]
 
 

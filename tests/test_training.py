@@ -1,7 +1,15 @@
 """What the project promises first: a program learns exactly what PyTorch learns.
 
 Float32 arithmetic in another order gives other roundings, and training amplifies them: a fixed tolerance would lie.
-So both the program and eager float32 are measured against eager float64.
+So the program and several eager float32 runs, which differ in the rounding of the first weights only, are all
+measured against eager float64.
+
+- The first step: every gradient within 1e-4. A ReLU whose input is within rounding of 0 may go either way in float32
+  and shift a small model's gradient by percents; so the batch is the first one on which eager's own float32 runs all
+  have gradients within 1e-4. What the program does has no part in that choice.
+- 20 steps: losses and weights as near to float64 as eager's float32 runs are, up to a factor for luck.
+
+`pytest -rP` shows the figures.
 """
 
 from __future__ import annotations
@@ -12,16 +20,19 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
-from training import Export, export_model, gradient_errors, train_eager, train_program, weight_errors
+from training import Export, TrainingRun, export_model, gradient_errors, train_eager, train_program, weight_errors
 from zoo_settings import SMALL
 
 from daf.exporter.fuse_optimizer import AdamW, Sgd
 
 MODELS = sorted(str(path) for path in (Path(__file__).parent / "models").glob("*.py"))
 N_STEPS = 20
-N_BATCHES = 4
-# Two float32 runs are equally far from float64, up to luck.
-LUCK = 8.0
+N_BATCHES = 8
+N_DRAWS = 12  # of the first step, which decide whether float32 decides it
+N_RUNS = 3
+FIRST_STEP_LIMIT = 1e-4
+# The program is one draw more: it may be the farthest, though not by much.
+LUCK = 2.0
 ROUNDING = 2e-6
 
 OPTIMIZERS = {
@@ -33,19 +44,38 @@ OPTIMIZERS = {
 @pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
 @pytest.mark.parametrize("model", [*MODELS, *SMALL], ids=lambda model: Path(model).stem)
 def test_learns_what_pytorch_learns(model: str, optimizer: Sgd | AdamW, tmp_path: Path) -> None:
-    """A ReLU whose input is within rounding of 0 may go either way, and shifts a small model's gradient by percents.
-
-    Such an accident happens on one batch and not on the next; a defect happens on all.
-    """
     export = export_model(model, tmp_path, optimizer, SMALL.get(model))
     assert not permuted_weights(export), "products read weights as they lie"
-    problems = []
+    export, exact, runs = on_a_decided_batch(export, optimizer)
+    program = train_program(export, N_STEPS)
+    assert set(program.gradients) == {name for name, p in export.model.named_parameters() if p.requires_grad}
+
+    errors = gradient_errors(program.gradients, exact)
+    worst = max(errors, key=errors.__getitem__)
+    eager_worst = max(worst_gradient_error(run, exact) for run in runs)
+    print(f"gradients {errors[worst]:.1e} ({worst}), eager {eager_worst:.1e}")
+    losses, eager_losses = loss_error(program, exact), max(loss_error(run, exact) for run in runs)
+    print(f"losses {losses:.1e}, eager {eager_losses:.1e}")
+    weights, eager_weights = weight_error(program, exact), max(weight_error(run, exact) for run in runs)
+    print(f"weights {weights:.1e}, eager {eager_weights:.1e}")
+
+    assert errors[worst] < FIRST_STEP_LIMIT
+    assert losses <= LUCK * max(eager_losses, ROUNDING)
+    assert weights <= LUCK * max(eager_weights, ROUNDING)
+
+
+def on_a_decided_batch(export: Export, optimizer: Sgd | AdamW) -> tuple[Export, TrainingRun, list[TrainingRun]]:
+    """The export with the first batch whose gradients float32 decides, its exact run and its float32 runs."""
     for seed in range(N_BATCHES):
-        problem = difference(replace(export, batch=nearby(export.batch, seed)), optimizer)
-        if problem is None:
-            return
-        problems.append(problem)
-    pytest.fail("\n".join(problems))
+        candidate = replace(export, batch=nearby(export.batch, seed))
+        exact = train_eager(candidate, optimizer, 0, double=True)
+        draws = (train_eager(candidate, optimizer, 0, double=False, rounding=r) for r in range(N_DRAWS))
+        if all(worst_gradient_error(run, exact) < FIRST_STEP_LIMIT for run in draws):
+            print(f"batch {seed}")
+            exact = train_eager(candidate, optimizer, N_STEPS, double=True)
+            runs = [train_eager(candidate, optimizer, N_STEPS, double=False, rounding=r) for r in range(N_RUNS)]
+            return candidate, exact, runs
+    raise AssertionError(f"no batch of {N_BATCHES} has gradients that eager float32 decides: choose other settings")
 
 
 def permuted_weights(export: Export) -> list[str]:
@@ -70,27 +100,14 @@ def nearby(batch: tuple[Tensor, ...], seed: int) -> tuple[Tensor, ...]:
     )
 
 
-def difference(export: Export, optimizer: Sgd | AdamW) -> str | None:
-    """What sets the program apart from PyTorch beyond the error of float32, or None."""
-    program = train_program(export, N_STEPS)
-    exact = train_eager(export, optimizer, N_STEPS, double=True)
-    eager = train_eager(export, optimizer, N_STEPS, double=False)
+def worst_gradient_error(run: TrainingRun, exact: TrainingRun) -> float:
+    return max(gradient_errors(run.gradients, exact).values())
 
-    # A bias before BatchNorm has no gradient but rounding noise, in eager too.
-    errors, eager_errors = (gradient_errors(run.gradients, exact) for run in (program, eager))
-    assert set(errors) == {name for name, p in export.model.named_parameters() if p.requires_grad}
-    wrong = {name: e for name, e in errors.items() if not e < max(1e-4, LUCK * eager_errors[name])}
-    if wrong:
-        return f"gradients of the first step: {wrong}"
 
+def loss_error(run: TrainingRun, exact: TrainingRun) -> float:
     scale = max(abs(loss) for loss in exact.losses)
-    eager_error = max(abs(a - b) for a, b in zip(eager.losses, exact.losses, strict=True)) / scale
-    program_error = max(abs(a - b) for a, b in zip(program.losses, exact.losses, strict=True)) / scale
-    if not program_error <= LUCK * eager_error + ROUNDING:
-        return f"losses: {program_error} from float64, eager {eager_error}"
+    return max(abs(a - b) for a, b in zip(run.losses, exact.losses, strict=True)) / scale
 
-    eager_weights = weight_errors({name: eager.weights[name] for name in program.weights}, exact.weights)
-    program_weights = weight_errors(program.weights, exact.weights)
-    limit = LUCK * max(*eager_weights.values(), ROUNDING)
-    too_far = {name: error for name, error in program_weights.items() if not error <= limit}
-    return f"weights: {too_far}, eager at most {max(eager_weights.values())}" if too_far else None
+
+def weight_error(run: TrainingRun, exact: TrainingRun) -> float:
+    return max(weight_errors(run.weights, exact.weights).values())

@@ -23,6 +23,7 @@ from daf.exporter.load import load_model_file  # noqa: E402
 from daf.exporter.pipeline import Export, Options, export_program  # noqa: E402
 
 logging.disable(logging.NOTSET)
+torch.set_num_threads(1)  # tests run side by side
 
 
 def export_model(
@@ -55,19 +56,24 @@ def _constants_in_double(module: ModuleType) -> Iterator[None]:
 
 
 @dataclass
-class Reference:
+class TrainingRun:
     losses: list[float]
     gradients: dict[str, Tensor]  # of the first step
     weights: dict[str, Tensor]
 
 
-def train_eager(export: Export, optimizer: Sgd | AdamW, n_steps: int, double: bool) -> Reference:
+def train_eager(export: Export, optimizer: Sgd | AdamW, n_steps: int, double: bool, rounding: int = 0) -> TrainingRun:
+    """`rounding` other than 0 starts from weights that are rounded differently, by at most one unit in the last place
+    of float32: another draw of what float32 arithmetic does to this model."""
     file = export.options.file
     with _constants_in_double(file.module) if double else contextlib.nullcontext():
         model, batch = in_double(export.model, export.batch)
+        if rounding:
+            _round_differently(model, rounding)
         if not double:
             model, batch = model.float(), export.batch
-            model.load_state_dict(export.model.state_dict())
+            if not rounding:
+                model.load_state_dict(export.model.state_dict())
         _, gradients = loss_and_gradients(model, batch, file.loss)
         torch_optimizer = _torch_optimizer(model, optimizer)
         losses = []
@@ -78,7 +84,15 @@ def train_eager(export: Export, optimizer: Sgd | AdamW, n_steps: int, double: bo
             loss.backward()  # type: ignore[no-untyped-call]
             torch_optimizer.step()
             losses.append(float(loss.detach()))
-    return Reference(losses, gradients, {name: value.detach().double() for name, value in model.state_dict().items()})
+    return TrainingRun(losses, gradients, {name: value.detach().double() for name, value in model.state_dict().items()})
+
+
+def _round_differently(model: nn.Module, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            noise = torch.rand(parameter.shape, generator=generator, dtype=torch.float64) * 2 - 1
+            parameter *= 1 + 2**-23 * noise
 
 
 def _torch_optimizer(model: nn.Module, optimizer: Sgd | AdamW) -> torch.optim.Optimizer:
@@ -98,14 +112,7 @@ def _torch_optimizer(model: nn.Module, optimizer: Sgd | AdamW) -> torch.optim.Op
     )
 
 
-@dataclass
-class ProgramRun:
-    losses: list[float]
-    gradients: dict[str, Tensor]  # of the first step
-    weights: dict[str, Tensor]
-
-
-def train_program(export: Export, n_steps: int) -> ProgramRun:
+def train_program(export: Export, n_steps: int) -> TrainingRun:
     session = open_session(export)
     batch = [tensor.numpy() for tensor in export.batch]
     losses = [session.step(batch)]
@@ -113,10 +120,10 @@ def train_program(export: Export, n_steps: int) -> ProgramRun:
     losses += [session.step(batch) for _ in range(n_steps - 1)]
     state: dict[str, Any] = session.state()
     names = [*export.trained, *(name for name, _ in export.model.named_buffers() if name in state)]
-    return ProgramRun(losses, gradients, {name: torch.from_numpy(state[name]).double() for name in names})
+    return TrainingRun(losses, gradients, {name: torch.from_numpy(state[name]).double() for name in names})
 
 
-def gradient_errors(found: dict[str, Tensor], reference: Reference) -> dict[str, float]:
+def gradient_errors(found: dict[str, Tensor], reference: TrainingRun) -> dict[str, float]:
     return relative_errors({name: grad.double() for name, grad in found.items()}, reference.gradients)
 
 

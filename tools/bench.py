@@ -94,6 +94,30 @@ def kernels(json_path: Path | None, repeats: int, threads: tuple[int, ...], quic
     run_bench(threads, repeats, quick, json_path)
 
 
+@bench.command(short_help="Speed and waste of the activation store.")
+@click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the results here.")
+@click.option("--quick", is_flag=True, help="Fewer repeats and smaller cases, in less than a minute.")
+def store(json_path: Path | None, quick: bool) -> None:
+    """Measure the activation store: its codec, its pool of pages, and what it wastes.
+
+    \b
+    pack, unpack        against memcpy of the same floats (above 1: faster)
+    pages, planes       one operation of the pool, as it gets larger
+    memory              over what the activations need to the byte, with random bits in every step
+    steps               all activations of a model stored and read, against copying them
+
+    \b
+    Examples:
+      daf bench store
+      daf bench store --quick --json bench.json
+    """
+    if json_path is not None:
+        check_output(json_path)
+    from daf.tools.bench_store import FULL, QUICK, run_bench
+
+    run_bench(QUICK if quick else FULL, json_path)
+
+
 def _pair(setting: str) -> tuple[str, str]:
     name, separator, value = setting.partition("=")
     if not separator or not name:

@@ -10,10 +10,14 @@ import click
 
 from daf.cli_errors import run_command
 from daf.tools.bench import bench
+from daf.tools.compare import compare
 from daf.tools.data import data
 from daf.tools.demo import demo
+from daf.tools.device_files import install, logs, pull, push, shell_env
+from daf.tools.devices import devices
 from daf.tools.doctor import doctor
 from daf.tools.evaluate import evaluate
+from daf.tools.report import report
 from daf.tools.run import run
 
 
@@ -31,7 +35,10 @@ def daf() -> None:
     """
 
 
-for command in (run, evaluate, data, demo, doctor, bench):
+for command in (
+    *(run, evaluate, data, report, compare, demo, doctor, bench),
+    *(devices, push, pull, install, logs, shell_env),
+):
     daf.add_command(command)
 
 

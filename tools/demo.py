@@ -13,7 +13,7 @@ from daf.files import atomic_write, output_error
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for everything that is written.")
 @click.option("--steps", type=click.IntRange(min=1), default=220, show_default=True, help="44 steps are an epoch.")
 def demo(out: Path, steps: int) -> None:
-    """Train a CNN on handwritten digits as an ExecuTorch program, then in PyTorch, and compare the two.
+    """Train a CNN on handwritten digits as an ExecuTorch program, in float32 and compressed, then in PyTorch; compare.
 
     \b
     Examples:
@@ -28,4 +28,4 @@ def demo(out: Path, steps: int) -> None:
     report = run_demo(out, steps)
     with atomic_write(out / "report.md") as file:
         file.write(report.encode())
-    click.echo(f"\nwrote {out}/report.md, {out}/run.trace and the weights {out}/weights.safetensors")
+    click.echo(f"\nwrote {out}/report.md, {out}/compare.html, the traces and the weights")

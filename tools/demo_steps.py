@@ -16,6 +16,7 @@ from daf.exporter.cli import export
 from daf.exporter.load import load_model_file
 from daf.manifest import Manifest, manifest_path, read_manifest
 from daf.text import format_table, markdown_table
+from daf.tools.compare import compare
 from daf.tools.data import data
 from daf.tools.eager import EagerTrainer, batches_of_run
 from daf.tools.evaluate import count_correct, evaluate, load_arrays, predict
@@ -39,6 +40,14 @@ def run_demo(out: Path, steps: int) -> str:
     arguments = ["--steps", steps, "--seed", SEED, "--data", train, "--save", weights, "--trace", trace]
     _type("daf run", run, program, *arguments)
     _type("daf eval", evaluate, program, "--data", test, "--weights", weights)
+
+    click.echo("\nOnce more, with the activations in 2 bits on average:")
+    small, small_weights, small_trace = out / "compressed.pte", out / "compressed.safetensors", out / "compressed.trace"
+    _type("daf-export", export, MODEL, *optimizer, "--batch-size", "32", "--activations", "daf", "-o", small)
+    arguments = ["--steps", steps, "--seed", SEED, "--data", train, "--save", small_weights, "--trace", small_trace]
+    _type("daf run", run, small, *arguments)
+    _type("daf eval", evaluate, small, "--data", test, "--weights", small_weights)
+    _type("daf compare", compare, trace, small_trace, "--html", out / "compare.html")
 
     click.echo("\nThe same training in PyTorch, and once more in float64 to see how exact float32 is:\n")
     manifest = read_manifest(manifest_path(program))

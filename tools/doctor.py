@@ -75,7 +75,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 
 def run_checks() -> Iterator[Check]:
     yield Check("python", "ok", platform.python_version(), essential=True)
-    for package in ("torch", "executorch", "numpy", "safetensors", "adb-shell"):
+    for package in ("torch", "executorch", "numpy", "safetensors", "perfetto", "adb-shell", "adbutils"):
         yield _check_package(package, "pip install daf-mobile", essential=True)
     for package in ("transformers", "peft"):
         yield _check_package(package, "pip install 'daf-mobile[zoo]'", essential=False)
@@ -102,7 +102,7 @@ def _check_package(name: str, fix: str, essential: bool) -> Check:
 def _pinned_version(name: str) -> str | None:
     for requirement in metadata.requires("daf-mobile") or []:
         package, equals, version = requirement.partition(";")[0].partition("==")
-        if equals and package.strip() == name:
+        if equals and package.partition("[")[0].strip() == name:
             return version.strip()
     return None
 

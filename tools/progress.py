@@ -26,6 +26,7 @@ class RunStats:
     rss_baseline_bytes: int = 0
     rss_bytes: int = 0
     peak_rss_bytes: int = 0
+    temperature_mc: int | None = None
     checkpoint_step: int | None = None
 
     def add(self, row: dict[str, Any]) -> None:
@@ -39,6 +40,7 @@ class RunStats:
             self.peak = row["peak"]
         elif kind == "counters":
             self.rss_bytes = row["rss"]
+            self.temperature_mc = row.get("temperature_mc", self.temperature_mc)
         elif kind == "event" and row["event"] == "checkpoint":
             self.checkpoint_step = row["step"]
         elif kind == "footer":
@@ -56,10 +58,11 @@ class RunStats:
         return self.steps[-1] if self.steps else 0
 
     def status(self) -> str:
-        return (
+        status = (
             f"loss {self.losses[-1]:.4f}  {self.step_us[-1] / 1000:.1f} ms/step  "
             f"arena {format_bytes(self.peak.get('arena', 0))}  RSS {format_bytes(self.rss_bytes)}"
         )
+        return status if self.temperature_mc is None else f"{status}  {self.temperature_mc / 1000:.0f} °C"
 
     def summary(self) -> str:
         above = self.peak_rss_bytes - self.rss_baseline_bytes

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from daf.cli_types import SIZE
 from daf.errors import Exit, UserError
 from daf.files import check_output
 from daf.manifest import Manifest, example_path, program_error
@@ -48,10 +49,15 @@ def _finite(_ctx: click.Context, _option: click.Parameter, value: float | None) 
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Order of the samples, and dropout.  [default: 0]")
 @click.option("--no-shuffle", is_flag=True, help="Take the samples in the order of the file.")
+@click.option("--budget", type=SIZE, help="For arena, pool and workspace together, as in 24MB; else daf-export's.")
 @click.option("--threads", type=click.IntRange(1, 256), help="Kernel threads; without it, DAF_THREADS or all cores.")
-@click.option("--device", type=click.Choice(["local"]), default="local", show_default=True)
+@click.option("--device", default="local", show_default=True, help="local, adb, adb:SERIAL, adb:HOST:PORT, usb:SERIAL.")
+@click.option(
+    "--via", type=click.Choice(["runner", "app"]), default="runner", show_default=True, help="What runs on a device."
+)
+@click.option("--keep", is_flag=True, help="Leave runner, program and data on the device, for the next run.")
 @click.pass_context
-def run(ctx: click.Context, /, program: Path, threads: int | None, **options: Any) -> None:
+def run(ctx: click.Context, /, program: Path, threads: int | None, via: str, keep: bool, **options: Any) -> None:
     """Train PROGRAM, a .pte file made by daf-export.
 
     \b
@@ -59,15 +65,16 @@ def run(ctx: click.Context, /, program: Path, threads: int | None, **options: An
       daf run digits.pte --steps 20
       daf run digits.pte --data train.safetensors --steps 500 --save w.safetensors --trace run.trace
       daf run digits.pte --data train.safetensors --steps 500 --resume w.safetensors --save w.safetensors
+      daf run digits.pte --data train.safetensors --steps 500 --device adb --trace phone.trace
 
     Ctrl-C stops after the current step and saves, if --save was given. Saved weights load in PyTorch:
     model.load_state_dict(safetensors.torch.load_file("w.safetensors"), strict=False).
     """
-    if threads is not None:
-        os.environ["DAF_THREADS"] = str(threads)  # the child inherits it
+    if via == "app":
+        raise UserError("cannot run --via app: this version has no app for phones; use --via runner", Exit.USAGE)
     manifest = load_program(program)
     request = make_request(program, manifest, **options)
-    stats, outcome = train(request)
+    stats, outcome = train(request, threads, keep)
     save, trace = options["save"], options["trace"]
     report_failure(outcome, stats, save)
 
@@ -92,6 +99,7 @@ def make_request(
     data: Path | None = None,
     save: Path | None = None,
     save_every: int | None = None,
+    budget: int | None = None,
     resume: Path | None = None,
     trace: Path | None = None,
     lr: float | None = None,
@@ -130,6 +138,7 @@ def make_request(
         "total_steps": first_step + steps,
         "save": str(save) if save else None,
         "save_every": save_every or 0,
+        "budget_bytes": budget,
         "resume": str(resume) if resume else None,
         "trace": str(trace) if trace else None,
         "config": {
@@ -142,14 +151,24 @@ def make_request(
     }
 
 
-def train(request: dict[str, Any]) -> tuple[RunStats, Outcome]:
-    def say_stopping() -> None:
-        click.echo("\nstopping after this step; press Ctrl-C again to kill", err=True)
+def train(request: dict[str, Any], threads: int | None, keep: bool) -> tuple[RunStats, Outcome]:
+    progress = Progress(request["steps"], first_step=request["total_steps"] - request["steps"])
+    device = request["config"]["device"]
+    if device == "local":
+        if threads is not None:
+            os.environ["DAF_THREADS"] = str(threads)  # the child inherits it
+        with progress:
+            return progress.stats, run_local(request, progress.add, _say_stopping)
+    from daf.tools.adb.device import open_device
+    from daf.tools.remote_run import run_remote
 
-    first_step = request["total_steps"] - request["steps"]
-    with Progress(request["steps"], first_step) as progress:
-        outcome = run_local(request, progress.add, say_stopping)
+    with open_device(device) as connected:
+        outcome = run_remote(connected, request, progress, keep=keep, threads=threads, on_interrupt=_say_stopping)
     return progress.stats, outcome
+
+
+def _say_stopping() -> None:
+    click.echo("\nstopping after this step; press Ctrl-C again to kill", err=True)
 
 
 def report_failure(outcome: Outcome, stats: RunStats, save: Path | None) -> None:

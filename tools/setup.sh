@@ -22,6 +22,9 @@ missing_packages() {
   fi
   command -v aarch64-linux-gnu-g++ >/dev/null || echo g++-aarch64-linux-gnu # tests for arm64
   command -v qemu-aarch64-static >/dev/null || echo qemu-user-static
+  # For the tests of pages and of devices.
+  command -v chromium >/dev/null || command -v google-chrome >/dev/null || echo chromium
+  command -v ip >/dev/null || [ -x /usr/sbin/ip ] || echo iproute2
   "$python" -c 'import ensurepip' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null ||
     echo python3-dev
@@ -72,4 +75,13 @@ if [ ! -f "$stamp" ] || [ "$wanted" != "$(cat "$stamp")" ]; then
   echo "$wanted" >"$stamp.new"
   pip -r "$stamp.new"
   mv "$stamp.new" "$stamp"
+fi
+
+# The device that the tests talk to. Tried once: without it, they are skipped.
+if [ ! -e .venv/adbd ]; then
+  echo "getting adbd for the tests of devices (35 MB)"
+  tools/get_adbd.sh .venv/adbd >.venv/adbd.log 2>&1 || {
+    mkdir -p .venv/adbd
+    echo "SKIP getting adbd: see .venv/adbd.log; to try again: tools/get_adbd.sh .venv/adbd" >&2
+  }
 fi

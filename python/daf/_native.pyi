@@ -16,7 +16,8 @@ class DafError(RuntimeError):
 class Session:
     """An exported program, its state and memory. Safe to share between threads; calls wait for each other."""
 
-    def __init__(self, program: str, manifest: str, *, seed: int = 0) -> None: ...
+    def __init__(self, program: str, manifest: str, *, seed: int = 0, budget: int | None = None) -> None:
+        """`budget`: bytes that arena, pool and workspace never exceed; the manifest's (if any) when not given."""
     def step(self, inputs: Sequence[npt.NDArray[Any]], lr: float | None = None) -> float:
         """One training step on arrays in the manifest's order, read in place; returns the loss, finite or not.
 
@@ -34,7 +35,16 @@ class Session:
     def save(self, path: str) -> None: ...
     def restore(self, path: str) -> None: ...
     def memory(self) -> dict[str, int]:
-        """Bytes held: weights, constants, optimizer, arena (of it activations and gradients), workspace."""
+        """Bytes held: weights, constants, optimizer, arena (of it gradients), pool, workspace; activations are those
+        kept for backward, in arena and pool."""
+    def trim(self, budget: int) -> int:
+        """Sets the budget at once, from any thread; returns the one in force, which is at least the floor."""
+    def store(self) -> dict[str, Any]:
+        """Statistics of the activation store; empty when the program has none."""
+    def set_bits(self, bits: Sequence[int]) -> None:
+        """Restarts the store with so many bits for each of its entries."""
+    def set_rounding_seed(self, seed: int) -> None: ...
+    def set_step_count(self, step_count: int) -> None: ...
     @property
     def step_count(self) -> int: ...
     @property
@@ -56,6 +66,9 @@ def run(request_json: str, on_line: Callable[[str], None], should_stop: Callable
 
 def epoch_order(seed: int, epoch: int, n_samples: int) -> npt.NDArray[np.int64]: ...
 def dropout(x: npt.NDArray[np.float32], p: float, seed: int, step: int, layer: int) -> npt.NDArray[np.float32]: ...
+def store_bytes(n_elements: Sequence[int], bits: Sequence[int]) -> int:
+    """What the store takes for tensors of these sizes and bits, in whole pages."""
+
 def max_workspace_bytes() -> int:
     """The most scratch memory that a kernel takes."""
 
@@ -64,3 +77,22 @@ def set_threads(n: int) -> None:
 
 def operator_names() -> list[str]:
     """All kernels registered in this process."""
+
+# ---- for `daf bench store` ----
+
+class BenchCodec:
+    def __init__(self, n_elements: int) -> None: ...
+    def run(self, bits: int) -> tuple[float, float, float]:
+        """Seconds of processor time to copy, pack and unpack all elements."""
+
+def bench_pages(n_pages: int, n_operations: int) -> tuple[float, float]:
+    """Nanoseconds to free a page and take another, in the pool and with malloc."""
+
+def bench_drop_order(n_tensors: int, n_operations: int) -> float:
+    """Nanoseconds to take the cheapest tensor out of the order and put it back."""
+
+def bench_fragmentation(n_steps: int, page_bytes: int, among_others: bool) -> tuple[float, float, float]:
+    """Bytes over what is needed: in pages, held by the pool, held by malloc (0: unknown)."""
+
+def bench_store_steps(n_steps: int, page_bytes: int, grow_step_bytes: int) -> dict[str, Any]:
+    """first_s, later_s, copy_s (lists but the first); used_bytes, committed_bytes, stored_bytes."""

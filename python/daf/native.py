@@ -31,6 +31,7 @@ try:
         operator_names,
         run,
         set_threads,
+        store_bytes,
     )
 except ImportError as error:
     raise UserError(
@@ -49,4 +50,5 @@ __all__ = [
     "operator_names",
     "run",
     "set_threads",
+    "store_bytes",
 ]

@@ -60,7 +60,7 @@ struct Gemm {
 struct GemmTerms {
   float alpha = 1.0f;
   const float* bias = nullptr;    // or null
-  const float* addend = nullptr;  // lies as c does, or null
+  const float* addend = nullptr;  // lies as c does, may be c, or null
   float low = kNoBound, high = kNoBound;
 };
 void gemm(const Gemm& shape, const float* a, const float* b, const GemmTerms& terms, float* c,
@@ -93,7 +93,8 @@ void conv2d(const Conv2d& shape, const float* x, const float* weight, const floa
 // (otherwise null) has c_in entries.
 void conv2d_input_grad(const Conv2d& shape, const float* grad_y, const float* weight,
                        const float* bias, float* grad_x, Scratch& scratch);
-void conv2d_weight_grad(const Conv2d& shape, const float* grad_y, const float* x,
+// With `accumulate` it is added to grad_weight.
+void conv2d_weight_grad(const Conv2d& shape, const float* grad_y, const float* x, bool accumulate,
                         float* grad_weight, Scratch& scratch);
 
 // ---- normalisation ----------------------------------------------------------------------
@@ -122,6 +123,16 @@ void batch_norm_eval(const BatchNorm& shape, const float* x, const float* weight
 void batch_norm_backward(const BatchNorm& shape, bool batch_statistics, const float* grad_y,
                          const float* y, const float* x, const float* weight, const float* mean,
                          const float* var, float* grad_x, float* grad_weight, float* grad_bias);
+
+// The same in two passes, for an x that is there only in parts (of the batch): first the sums of
+// grad_y and of grad_y * (x - mean), added to sums[2][c] part by part; then, for each part again,
+// grad_x. `count` is n * spatial of the whole.
+void batch_norm_backward_sums(const BatchNorm& shape, const float* grad_y, const float* x,
+                              const float* mean, double* sums);
+void batch_norm_backward_part(const BatchNorm& shape, bool batch_statistics, int64_t count,
+                              const float* grad_y, const float* x, const float* weight,
+                              const float* mean, const float* var, const double* sums,
+                              float* grad_x);
 
 // x[rows, n]; weight and bias have n entries or are null; mean and rstd have `rows`.
 struct LayerNorm {
@@ -171,6 +182,7 @@ enum class Activation {
   kHardswish,  // backward reads x
   kGelu,       // the erf form; backward reads x
   kGeluTanh,   // the tanh form; backward reads x
+  kExp,        // backward reads y
 };
 // y may be x.
 void activation(Activation kind, float a, float b, int64_t n, const float* x, float* y);
@@ -178,10 +190,23 @@ void activation(Activation kind, float a, float b, int64_t n, const float* x, fl
 void activation_backward(Activation kind, float a, float b, int64_t n, const float* grad_y,
                          const float* saved, float* grad_x);
 
+// Also sets bit i % 32 of mask[i / 32] where the gradient passes element i as it is; for kRelu,
+// kHardtanh and kLeakyRelu.
+void activation_with_mask(Activation kind, float a, float b, int64_t n, const float* x, float* y,
+                          uint32_t* mask);
+// y[i] = x[i] where bit first + i of the mask is set, slope * x[i] (0 for slope 0) elsewhere. y may
+// be x.
+void apply_mask(int64_t n, const uint32_t* mask, int64_t first, float slope, const float* x,
+                float* y);
+
+// y += x
+void add_to(int64_t n, const float* x, float* y);
+
 // Over the middle axis of x[outer, n, inner]; the logarithm of it where `log`.
 struct Softmax {
   int64_t outer, n, inner;
   bool log;
+  bool keeps_probabilities = false;  // softmax_backward reads them, not their logarithms
 };
 void softmax(const Softmax& shape, const float* x, float* y);
 void softmax_backward(const Softmax& shape, const float* grad_y, const float* y, float* grad_x);
@@ -206,6 +231,12 @@ bool nll_loss(const NllLoss& shape, const float* log_p, const int64_t* target, c
               float* loss, float* total_weight);
 void nll_loss_backward(const NllLoss& shape, const float* grad_loss, const int64_t* target,
                        const float* weight, const float* total_weight, float* grad_log_p);
+
+// The gradient of logits[n, c], of which log_p are the log-probabilities, or the probabilities
+// where so flagged; spatial is 1. grad_x may be log_p.
+void cross_entropy_backward(const NllLoss& shape, bool keeps_probabilities, const float* grad_loss,
+                            const float* log_p, const int64_t* target, const float* weight,
+                            const float* total_weight, float* grad_x);
 
 // ---- pooling ----------------------------------------------------------------------------
 
@@ -254,6 +285,55 @@ void dropout(const Dropout& rng, int64_t n, const float* x, float* y);
 // `scale` multiplies the result (a mean). n_dims <= 16.
 void sum_axes(int n_dims, const int64_t* sizes, uint32_t axis_mask, float scale, const float* x,
               float* y);
+
+// ---- activations in few bits ------------------------------------------------------------
+
+// Bit-planes: n values are ceil(n / 256) groups. A group has a header and `bits` planes of 256
+// bits, the most significant first; bit i % 32 of word i / 32 of a plane belongs to value i of the
+// group.
+//
+//   header   bits 0-15   minimum, bfloat16, rounded down
+//            bits 16-31  scale, bfloat16, rounded up: the step between two codes
+//   value    minimum + scale * code, where code is read from the planes
+//
+// Rounded outwards, a header encloses all values, so no code is clamped and rounding stays
+// unbiased. The price is a step that is up to 1/128 wider, and a range wider by up to |minimum| /
+// 128: little, unless the values of a group differ by less than that.
+//
+// Codes are rounded stochastically: floor(t + u), with t = (x - minimum) / scale in 16 fractional
+// bits and u from (seed, step, tensor, element index) alone. All instruction sets and any number of
+// threads give the same bits. Every prefix of the planes is an encoding too: the planes that are
+// missing read as the middle of what they could have said.
+//
+// A group that no header can describe (a value is not finite, or the range overflows) is marked in
+// bit 31 of its header. Its planes are zero, its values are the caller's to keep.
+inline constexpr int64_t kPlaneGroup = 256;      // values
+inline constexpr int64_t kPlaneGroupBytes = 32;  // of one group in one plane
+inline constexpr int kMaxPlanes = 8;
+inline constexpr uint32_t kExactGroup = 0x80000000;
+
+struct BitPlanes {
+  int bits;                     // planes that were made: `scale` belongs to so many
+  uint32_t* headers;            // one per group
+  uint32_t* plane[kMaxPlanes];  // eight words per group
+};
+struct StochasticRounding {
+  uint64_t seed, step;
+  uint32_t tensor;
+};
+// x[0] is the first value of group `first_group` of its tensor. Returns how many groups were
+// marked.
+int64_t bitplane_encode(const StochasticRounding& rounding, int64_t first_group, int64_t n,
+                        const float* x, const BitPlanes& to);
+// y[0, n) from value `first` of the group that `from` starts with, by the first `n_planes` planes.
+// What belongs to a marked group is not written. `around_caches`: y is part of something larger
+// than them, so what is written need not be there.
+void bitplane_decode(const BitPlanes& from, int n_planes, int64_t first, int64_t n,
+                     bool around_caches, float* y);
+
+// To the nearest bfloat16, ties to even; NaN stays NaN.
+void to_bfloat16(int64_t n, const float* x, uint16_t* y);
+void from_bfloat16(int64_t n, const uint16_t* x, float* y);
 
 // ---- optimizers, one pass over memory ---------------------------------------------------
 

@@ -22,6 +22,7 @@ inline constexpr NamedActivation kActivations[] = {
     {"hardswish", Activation::kHardswish},
     {"gelu", Activation::kGelu},
     {"gelu_tanh", Activation::kGeluTanh},
+    {"exp", Activation::kExp},
 };
 
 inline Activation read_activation(Arguments& args) {

@@ -186,6 +186,15 @@ executorch::aten::ArrayRef<int64_t> Arguments::integers(const char* name) {
   return value.get();
 }
 
+executorch::aten::ArrayRef<Tensor> Arguments::tensors(const char* name) {
+  const auto value = next(name).tryToTensorList();
+  require(value.ok(), name, " is not a list of tensors");
+  for (const Tensor& tensor : value.get()) {
+    require(is_contiguous(tensor), name, " has a tensor that is not contiguous");
+  }
+  return value.get();
+}
+
 void call(const char* operator_name, Operator adapter, KernelRuntimeContext& context,
           Span<EValue*> stack) noexcept {
   Arguments arguments(operator_name, context, stack);

@@ -90,6 +90,8 @@ class Arguments {
   std::string_view text(const char* name);
   // Valid until the next call for the same value.
   executorch::aten::ArrayRef<int64_t> integers(const char* name);
+  // Of any types; their users check them.
+  executorch::aten::ArrayRef<executorch::aten::Tensor> tensors(const char* name);
 
   // The next value, a tensor that the operator updates in place.
   Array<float> updated(const char* name);

@@ -1,15 +1,17 @@
 #include <algorithm>
+#include <cmath>
 
 #include "runtime_ops/ops/activation_kind.h"
 #include "runtime_ops/ops/operators.h"
+#include "runtime_ops/ops/stored.h"
 
 namespace daf::ops {
 namespace {
 
 // Of x[n, c, ...]; everything but y has c entries.
-BatchNorm batch_norm_shape(const Arguments& args, const Floats& x) {
+BatchNorm batch_norm_shape(const Arguments& args, const Floats& x, float eps) {
   args.require_rank(x, 2, Shape::kMaxRank);
-  return BatchNorm{x.size(0), x.size(1), x.shape.product(2, x.rank()), 0.0f};
+  return BatchNorm{x.size(0), x.size(1), x.shape.product(2, x.rank()), eps};
 }
 
 void read_activation(Arguments& args, BatchNorm& shape) {
@@ -25,8 +27,7 @@ void train(Arguments& args, bool has_activation) {
   const Floats running_mean = args.optional_floats("running_mean");
   const Floats running_var = args.optional_floats("running_var");
   const float momentum = static_cast<float>(args.number("momentum"));
-  BatchNorm shape = batch_norm_shape(args, x);
-  shape.eps = static_cast<float>(args.number("eps"));
+  BatchNorm shape = batch_norm_shape(args, x, static_cast<float>(args.number("eps")));
   if (has_activation) read_activation(args, shape);
   for (const Floats* array : {&weight, &bias, &running_mean, &running_var}) {
     args.require_shape(*array, {shape.c});
@@ -64,8 +65,7 @@ void eval(Arguments& args, bool has_activation) {
   const Floats bias = args.optional_floats("bias");
   const Floats mean = args.floats("mean");
   const Floats var = args.floats("var");
-  BatchNorm shape = batch_norm_shape(args, x);
-  shape.eps = static_cast<float>(args.number("eps"));
+  BatchNorm shape = batch_norm_shape(args, x, static_cast<float>(args.number("eps")));
   if (has_activation) read_activation(args, shape);
   for (const Floats* array : {&weight, &bias, &mean, &var}) {
     args.require_shape(*array, {shape.c});
@@ -83,8 +83,7 @@ void backward(Arguments& args, bool has_activation) {
   const Floats mean = args.floats("mean");
   const Floats var = args.floats("var");
   const bool batch_statistics = args.boolean("batch_statistics");
-  BatchNorm shape = batch_norm_shape(args, x);
-  shape.eps = static_cast<float>(args.number("eps"));
+  BatchNorm shape = batch_norm_shape(args, x, static_cast<float>(args.number("eps")));
   if (has_activation) read_activation(args, shape);
   args.require_shape(grad, x.shape);
   args.require_shape(y, x.shape);
@@ -110,5 +109,40 @@ void batch_norm_eval(Arguments& args) { eval(args, false); }
 void batch_norm_activation_eval(Arguments& args) { eval(args, true); }
 void batch_norm_backward(Arguments& args) { backward(args, false); }
 void batch_norm_activation_backward(Arguments& args) { backward(args, true); }
+
+void stored_batch_norm_backward(Arguments& args) {
+  const Floats grad = args.floats("grad");
+  StoredValue x(args);
+  const Floats weight = args.optional_floats("weight");
+  const Floats mean = args.floats("mean");
+  const Floats var = args.floats("var");
+  const bool batch_statistics = args.boolean("batch_statistics");
+  args.require_shape(grad, x.shape());
+  const BatchNorm whole = batch_norm_shape(args, grad, static_cast<float>(args.number("eps")));
+  for (const Floats* array : {&weight, &mean, &var}) args.require_shape(*array, {whole.c});
+
+  const Array<float> grad_x = args.output("out0", x.shape());
+  const Array<float> grad_weight = args.output("out1", {whole.c});
+  const Array<float> grad_bias = args.output("out2", {whole.c});
+  double* sums = args.scratch().take<double>(static_cast<size_t>(2 * whole.c));
+  std::fill_n(sums, 2 * whole.c, 0.0);
+  BatchNorm shape = whole;
+  x.for_each_chunk([&](int64_t first, int64_t count, const float* part) {
+    shape.n = count;
+    batch_norm_backward_sums(shape, grad.data + first * x.sample_elements(), part, mean.data, sums);
+  });
+  for (int64_t c = 0; c < whole.c; ++c) {
+    const double invstd = 1.0 / std::sqrt(static_cast<double>(var.data[c]) + whole.eps);
+    grad_weight.data[c] = static_cast<float>(sums[whole.c + c] * invstd);
+    grad_bias.data[c] = static_cast<float>(sums[c]);
+  }
+  x.for_each_chunk([&](int64_t first, int64_t count, const float* part) {
+    shape.n = count;
+    batch_norm_backward_part(shape, batch_statistics, whole.n * whole.spatial,
+                             grad.data + first * x.sample_elements(), part, weight.data, mean.data,
+                             var.data, sums, grad_x.data + first * x.sample_elements());
+  });
+  x.release();
+}
 
 }  // namespace daf::ops

@@ -2,6 +2,7 @@
 
 #include "runtime_ops/ops/operators.h"
 #include "runtime_ops/ops/spatial.h"
+#include "runtime_ops/ops/stored.h"
 
 namespace daf::ops {
 namespace {
@@ -123,7 +124,34 @@ void convolution_weight_grad(Arguments& args) {
     std::fill_n(grad_weight.data, grad_weight.n_elements(), 0.0f);
     return;
   }
-  conv2d_weight_grad(shape, grad.data, x.data, grad_weight.data, args.scratch());
+  conv2d_weight_grad(shape, grad.data, x.data, false, grad_weight.data, args.scratch());
+}
+
+void stored_convolution_weight_grad(Arguments& args) {
+  const Floats grad = args.floats("grad");
+  StoredValue x(args);
+  args.require_rank(grad, 3, 4);
+  args.require(x.shape().rank() == grad.rank(), "x has shape ", x.shape(), ", grad ", grad.shape);
+  const Extent kernel = extent(args, "kernel_size", grad.rank() - 2, 1, 1);
+  const Windows windows = read_windows(args, grad.rank() - 2);
+
+  const int64_t n = grad.size(0), c_out = grad.size(1), c_in = x.shape()[1];
+  const Extent input =
+      grad.rank() == 3 ? Extent{1, x.shape()[2]} : Extent{x.shape()[2], x.shape()[3]};
+  Conv2d shape = conv2d_shape(args, n, c_in, input, c_out, kernel, windows, map_size(grad));
+  args.require(x.n_samples() == n, "grad and x have batches of ", n, " and ", x.n_samples());
+
+  const Array<float> grad_weight =
+      args.output("out", map_shape(grad.rank(), c_out, c_in / windows.groups, kernel));
+  const int64_t grad_sample = grad.shape.product(1, grad.rank());
+  ReusedScratch scratch(args.scratch());
+  x.for_each_chunk([&](int64_t first, int64_t count, const float* part) {
+    shape.n = count;
+    scratch.reuse();
+    conv2d_weight_grad(shape, grad.data + first * grad_sample, part, first > 0, grad_weight.data,
+                       scratch);
+  });
+  x.release();
 }
 
 }  // namespace daf::ops

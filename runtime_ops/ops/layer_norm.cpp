@@ -1,5 +1,6 @@
 // Layer and group normalisation: statistics of each sample on its own.
 #include "runtime_ops/ops/operators.h"
+#include "runtime_ops/ops/stored.h"
 
 namespace daf::ops {
 namespace {
@@ -10,11 +11,11 @@ struct Rows {
   Shape leading, normalized;
 };
 
-Rows rows_of(const Arguments& args, const Floats& x, int64_t n_axes) {
+Rows rows_of(const Arguments& args, const Shape& x, int64_t n_axes) {
   args.require(n_axes >= 1 && n_axes <= x.rank(), "n_axes is ", n_axes, ", x has ", x.rank(),
                " axes");
   const int64_t first = x.rank() - n_axes;
-  Rows rows{{}, x.shape.slice(0, first), x.shape.slice(first, x.rank())};
+  Rows rows{{}, x.slice(0, first), x.slice(first, x.rank())};
   rows.shape = LayerNorm{rows.leading.n_elements(), rows.normalized.n_elements(), 0.0f};
   return rows;
 }
@@ -32,7 +33,7 @@ void layer_norm(Arguments& args) {
   const Floats x = args.floats("x");
   const Floats weight = args.optional_floats("weight");
   const Floats bias = args.optional_floats("bias");
-  Rows rows = rows_of(args, x, args.integer("n_axes"));
+  Rows rows = rows_of(args, x.shape, args.integer("n_axes"));
   rows.shape.eps = static_cast<float>(args.number("eps"));
   args.require_shape(weight, rows.normalized);
   args.require_shape(bias, rows.normalized);
@@ -49,7 +50,7 @@ void layer_norm_backward(Arguments& args) {
   const Floats weight = args.optional_floats("weight");
   const Floats mean = args.floats("mean");
   const Floats rstd = args.floats("rstd");
-  const Rows rows = rows_of(args, x, args.integer("n_axes"));
+  const Rows rows = rows_of(args, x.shape, args.integer("n_axes"));
   args.require_shape(grad, x.shape);
   args.require_shape(weight, rows.normalized);
   args.require_shape(mean, rows.leading);
@@ -60,6 +61,39 @@ void layer_norm_backward(Arguments& args) {
   const Array<float> grad_bias = args.output("out2", rows.normalized);
   daf::layer_norm_backward(rows.shape, grad.data, x.data, weight.data, mean.data, rstd.data,
                            grad_x.data, grad_weight.data, grad_bias.data);
+}
+
+void stored_layer_norm_backward(Arguments& args) {
+  const Floats grad = args.floats("grad");
+  StoredValue x(args);
+  const Floats weight = args.optional_floats("weight");
+  const Floats mean = args.floats("mean");
+  const Floats rstd = args.floats("rstd");
+  const Rows rows = rows_of(args, x.shape(), args.integer("n_axes"));
+  args.require(rows.leading.rank() >= 1, "x has shape ", x.shape(), " and no samples");
+  args.require_shape(grad, x.shape());
+  args.require_shape(weight, rows.normalized);
+  args.require_shape(mean, rows.leading);
+  args.require_shape(rstd, rows.leading);
+
+  const Array<float> grad_x = args.output("out0", x.shape());
+  const Array<float> grad_weight = args.output("out1", rows.normalized);
+  const Array<float> grad_bias = args.output("out2", rows.normalized);
+  const int64_t n = rows.shape.n, sample_rows = rows.shape.rows / x.n_samples();
+  float* part_sums = args.scratch().take<float>(static_cast<size_t>(2 * n));
+  x.for_each_chunk([&](int64_t first, int64_t count, const float* part) {
+    LayerNorm shape = rows.shape;
+    shape.rows = count * sample_rows;
+    const int64_t row = first * sample_rows;
+    float* sums = first == 0 ? grad_weight.data : part_sums;
+    float* bias_sums = first == 0 ? grad_bias.data : part_sums + n;
+    daf::layer_norm_backward(shape, grad.data + row * n, part, weight.data, mean.data + row,
+                             rstd.data + row, grad_x.data + row * n, sums, bias_sums);
+    if (first == 0) return;
+    add_to(n, sums, grad_weight.data);
+    add_to(n, bias_sums, grad_bias.data);
+  });
+  x.release();
 }
 
 void group_norm(Arguments& args) {

@@ -1,26 +1,27 @@
 #include "runtime_ops/ops/operators.h"
+#include "runtime_ops/ops/stored.h"
 
 namespace daf::ops {
 namespace {
 
 // log_p is [c] with target [], or [n, c, ...] with target [n, ...].
-NllLoss read_shape(Arguments& args, const Floats& log_p, const Indices& target,
+NllLoss read_shape(Arguments& args, const Shape& log_p, const Indices& target,
                    const Floats& weight) {
   const int64_t reduction = args.integer("reduction");
   const int64_t ignore_index = args.integer("ignore_index");
   args.require(reduction >= 0 && reduction <= 2, "reduction is ", reduction, ", expected 0 to 2");
-  args.require_rank(log_p, 1, Shape::kMaxRank);
+  args.require(log_p.rank() >= 1, "log_p has no axes");
   const bool has_batch = log_p.rank() > 1;
   NllLoss shape;
-  shape.n = has_batch ? log_p.size(0) : 1;
-  shape.c = log_p.size(has_batch ? 1 : 0);
-  shape.spatial = has_batch ? log_p.shape.product(2, log_p.rank()) : 1;
+  shape.n = has_batch ? log_p[0] : 1;
+  shape.c = log_p[has_batch ? 1 : 0];
+  shape.spatial = has_batch ? log_p.product(2, log_p.rank()) : 1;
   shape.ignore_index = ignore_index;
   shape.reduction = static_cast<Reduction>(reduction);
 
   Shape expected;
   for (int64_t axis = 0; has_batch && axis < log_p.rank(); ++axis) {
-    if (axis != 1) expected.append(log_p.size(axis));
+    if (axis != 1) expected.append(log_p[axis]);
   }
   args.require_shape(target, expected);
   args.require_shape(weight, {shape.c});
@@ -41,7 +42,7 @@ void nll_loss(Arguments& args) {
   const Floats log_p = args.floats("log_p");
   const Indices target = args.indices("target");
   const Floats weight = args.optional_floats("weight");
-  const NllLoss shape = read_shape(args, log_p, target, weight);
+  const NllLoss shape = read_shape(args, log_p.shape, target, weight);
 
   const Array<float> loss =
       args.output("out0", shape.reduction == Reduction::kNone ? target.shape : Shape());
@@ -57,7 +58,7 @@ void nll_loss_backward(Arguments& args) {
   const Indices target = args.indices("target");
   const Floats weight = args.optional_floats("weight");
   const Floats total_weight = args.floats("total_weight");
-  const NllLoss shape = read_shape(args, log_p, target, weight);
+  const NllLoss shape = read_shape(args, log_p.shape, target, weight);
   args.require_shape(grad, shape.reduction == Reduction::kNone ? target.shape : Shape());
   args.require_shape(total_weight, {});
   require_targets(args, shape, target);  // the kernel writes where they point to
@@ -65,6 +66,53 @@ void nll_loss_backward(Arguments& args) {
   const Array<float> grad_log_p = args.output("out", log_p.shape);
   daf::nll_loss_backward(shape, grad.data, target.data, weight.data, total_weight.data,
                          grad_log_p.data);
+}
+
+namespace {
+
+// Reads what follows log_p, and checks it.
+struct CrossEntropy {
+  Indices target;
+  Floats weight, total_weight;
+  NllLoss shape;
+
+  CrossEntropy(Arguments& args, const Floats& grad, const Shape& log_p)
+      : target(args.indices("target")),
+        weight(args.optional_floats("weight")),
+        total_weight(args.floats("total_weight")),
+        shape(read_shape(args, log_p, target, weight)) {
+    args.require(log_p.rank() == 2, "log_p has shape ", log_p, ", expected two axes");
+    args.require_shape(grad, shape.reduction == Reduction::kNone ? target.shape : Shape());
+    args.require_shape(total_weight, {});
+    require_targets(args, shape, target);
+  }
+};
+
+}  // namespace
+
+void cross_entropy_backward(Arguments& args) {
+  const Floats grad = args.floats("grad");
+  const Floats log_p = args.floats("log_p");
+  const CrossEntropy rest(args, grad, log_p.shape);
+  const Array<float> grad_x = args.output("out", log_p.shape);
+  daf::cross_entropy_backward(rest.shape, false, grad.data, log_p.data, rest.target.data,
+                              rest.weight.data, rest.total_weight.data, grad_x.data);
+}
+
+void stored_cross_entropy_backward(Arguments& args) {
+  const Floats grad = args.floats("grad");
+  StoredValue p(args);
+  const CrossEntropy rest(args, grad, p.shape());
+  const Array<float> grad_x = args.output("out", p.shape());
+  const bool per_sample = rest.shape.reduction == Reduction::kNone;
+  NllLoss shape = rest.shape;
+  p.for_each_chunk([&](int64_t first, int64_t count, const float* part) {
+    shape.n = count;
+    daf::cross_entropy_backward(shape, true, grad.data + (per_sample ? first : 0), part,
+                                rest.target.data + first, rest.weight.data, rest.total_weight.data,
+                                grad_x.data + first * shape.c);
+  });
+  p.release();
 }
 
 }  // namespace daf::ops

@@ -38,6 +38,7 @@ void softmax_backward(Arguments& args);
 void masked_softmax(Arguments& args);
 void nll_loss(Arguments& args);
 void nll_loss_backward(Arguments& args);
+void cross_entropy_backward(Arguments& args);
 
 void max_pool2d(Arguments& args);
 void max_pool2d_backward(Arguments& args);
@@ -50,6 +51,19 @@ void embedding(Arguments& args);
 void embedding_backward(Arguments& args);
 void dropout(Arguments& args);
 void sum_axes(Arguments& args);
+
+void activation_with_mask(Arguments& args);
+void masked_gradient(Arguments& args);
+void stash(Arguments& args);
+void fetch(Arguments& args);
+void stored_gemm(Arguments& args);
+void stored_batch_gemm(Arguments& args);
+void stored_convolution_weight_grad(Arguments& args);
+void stored_batch_norm_backward(Arguments& args);
+void stored_layer_norm_backward(Arguments& args);
+void stored_activation_backward(Arguments& args);
+void stored_softmax_backward(Arguments& args);
+void stored_cross_entropy_backward(Arguments& args);
 
 void sgd_(Arguments& args);
 void sgd_momentum_(Arguments& args);

@@ -1,4 +1,5 @@
 #include "runtime_ops/ops/operators.h"
+#include "runtime_ops/ops/stored.h"
 #include "runtime_ops/ops/strides.h"
 
 namespace daf::ops {
@@ -43,6 +44,23 @@ void softmax_backward(Arguments& args) {
   const Array<float> grad_x = args.output("out", y.shape);
   if (grad_x.n_elements() == 0) return;
   daf::softmax_backward(shape, grad.data, y.data, grad_x.data);
+}
+
+void stored_softmax_backward(Arguments& args) {
+  const Floats grad = args.floats("grad");
+  StoredValue y(args);
+  Softmax whole = read_shape(args, y.shape());
+  whole.keeps_probabilities = true;
+  args.require_shape(grad, y.shape());
+  args.require(whole.outer % y.n_samples() == 0, "the softmax is over the samples");
+  const Array<float> grad_x = args.output("out", y.shape());
+  y.for_each_chunk([&](int64_t first, int64_t count, const float* part) {
+    Softmax shape = whole;
+    shape.outer = whole.outer / y.n_samples() * count;
+    const int64_t begin = first * y.sample_elements();
+    daf::softmax_backward(shape, grad.data + begin, part, grad_x.data + begin);
+  });
+  y.release();
 }
 
 }  // namespace daf::ops

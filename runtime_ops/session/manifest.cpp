@@ -1,6 +1,7 @@
 #include "runtime_ops/session/manifest.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime_ops/session/error.h"
 #include "runtime_ops/session/file.h"
@@ -11,6 +12,8 @@ namespace {
 
 constexpr uint64_t kMaxManifestBytes = 64'000'000;
 constexpr int64_t kMaxInstructions = 1 << 30;
+constexpr int64_t kMaxStoredElements = int64_t{1} << 40;
+constexpr int kMaxPlanes = 8;
 
 void check_format(const JsonFields& fields) {
   if (fields.string("format") != "daf-manifest") throw FormatError("it is not a daf manifest");
@@ -130,7 +133,60 @@ void check_state(const Manifest& manifest) {
   }
 }
 
+Json parse_activations(const JsonFields& activations) {
+  Json::Array kept;
+  for (const JsonFields& tensor : activations.objects("kept")) {
+    kept.push_back(Json::Object{{"name", tensor.string("name")},
+                                {"module", tensor.string("module")},
+                                {"scheme", tensor.string("scheme")},
+                                {"raw_bytes", tensor.size("raw_bytes")},
+                                {"stored_bytes", tensor.size("stored_bytes")}});
+  }
+  return kept;
+}
+
+StoreEntry parse_store_entry(const JsonFields& fields) {
+  StoreEntry entry;
+  entry.name = fields.string("name");
+  entry.n_elements = fields.size("n_elements");
+  entry.bits = static_cast<int>(std::min<int64_t>(fields.size("bits"), kMaxPlanes + 1));
+  entry.min_bits = static_cast<int>(std::min<int64_t>(fields.size("min_bits"), kMaxPlanes + 1));
+  entry.sensitivity = fields.number("sensitivity");
+  if (entry.n_elements < 1 || entry.n_elements > kMaxStoredElements) {
+    fields.fail("n_elements", "must be from 1 to " + std::to_string(kMaxStoredElements));
+  }
+  if (entry.min_bits < 1 || entry.bits < entry.min_bits || entry.bits > kMaxPlanes) {
+    fields.fail("bits", "must be from min_bits to " + std::to_string(kMaxPlanes));
+  }
+  if (!(entry.sensitivity >= 0) || std::isinf(entry.sensitivity)) {
+    fields.fail("sensitivity", "must be a number of at least 0");
+  }
+  return entry;
+}
+
+StorePlan parse_store(const JsonFields& fields) {
+  const int64_t schema = fields.integer("schema");
+  if (schema != kStoreSchema) {
+    fields.fail("schema", "this runtime stores activations by schema " +
+                              std::to_string(kStoreSchema) + ", the program by " +
+                              std::to_string(schema));
+  }
+  StorePlan plan;
+  for (const JsonFields& entry : fields.objects("entries")) {
+    plan.entries.push_back(parse_store_entry(entry));
+  }
+  plan.chunk_bytes = fields.size("chunk_bytes");
+  if (const Json* budget = fields.find("budget_bytes"); budget != nullptr && !budget->is_null()) {
+    plan.budget_bytes = fields.size("budget_bytes");
+  }
+  return plan;
+}
+
 }  // namespace
+
+int64_t StorePlan::planned_pool_bytes() const {
+  return entries.empty() ? 0 : static_cast<int64_t>(ActivationStore::planned_bytes(entries));
+}
 
 Manifest Manifest::parse(const std::string& text) {
   const Json document = Json::parse(text);
@@ -164,6 +220,8 @@ Manifest Manifest::parse(const std::string& text) {
     manifest.state.push_back(parse_state_tensor(tensor));
   }
   check_state(manifest);
+  manifest.activations = parse_activations(fields.object("activations"));
+  if (fields.find("store") != nullptr) manifest.store = parse_store(fields.object("store"));
   manifest.memory_plan = fields.get("memory");
   manifest.activation_bytes = fields.object("memory").size("activations");
   manifest.gradient_bytes = fields.object("memory").size("gradients");

@@ -2,16 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime_ops/session/json.h"
 #include "runtime_ops/session/phase_timer.h"
 #include "runtime_ops/session/tensor_spec.h"
+#include "runtime_ops/store/store.h"
 
 namespace daf {
 
 inline constexpr int64_t kManifestSchema = 1;
+inline constexpr int64_t kStoreSchema = 1;  // of the plan, the recipes and the encoding
 
 enum class StateKind { kParameter, kBuffer, kOptimizer };
 
@@ -31,6 +34,16 @@ struct MethodSpec {
   std::vector<PhaseRun> phases;  // empty when the manifest has none
 };
 
+// What the activation store holds during a step; no entries when the program keeps all as it is.
+struct StorePlan {
+  std::vector<StoreEntry> entries;
+  int64_t chunk_bytes = 0;  // what readers of the store take beside the kernels' workspace
+  std::optional<int64_t>
+      budget_bytes;  // for arena, pool and workspace, unless the host says another
+
+  int64_t planned_pool_bytes() const;
+};
+
 struct Manifest {
   std::string program_file;
   int64_t program_size_bytes = 0;
@@ -44,6 +57,8 @@ struct Manifest {
   int64_t state_memory_id = 0;  // ids count from 1
   int64_t state_size_bytes = 0;
   std::vector<StateTensor> state;
+  Json activations = Json::Array{};  // kept for backward: names, schemes and sizes
+  StorePlan store;
   Json memory_plan;                                  // the exporter's prediction, as it is
   int64_t activation_bytes = 0, gradient_bytes = 0;  // of it
 

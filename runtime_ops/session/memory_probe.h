@@ -13,8 +13,9 @@ struct MemoryParts {
   int64_t constants = 0;  // frozen weights, mapped from the program
   int64_t optimizer = 0;
   int64_t arena = 0;        // activations, gradients, temporaries
-  int64_t activations = 0;  // of the arena, as planned: kept for backward
+  int64_t activations = 0;  // kept for backward: of the arena, as planned, and of the pool
   int64_t gradients = 0;    // of the arena, as planned: of parameters, the most at once
+  int64_t pool = 0;         // of the activation store, at its highest
   int64_t workspace = 0;    // scratch memory of kernels, at its highest
 };
 

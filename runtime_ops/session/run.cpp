@@ -9,12 +9,18 @@
 #include "runtime_ops/session/error.h"
 #include "runtime_ops/session/file.h"
 #include "runtime_ops/session/session.h"
+#include "runtime_ops/session/thermal_probe.h"
 #include "runtime_ops/session/trace.h"
 
 namespace daf {
 namespace {
 
-constexpr int64_t kStepsPerPss = 50;  // reading it takes milliseconds
+// The step whose instructions are listed: the first one that is warm.
+constexpr int64_t kProfiledStep = 2;
+// Reading these takes milliseconds.
+constexpr int64_t kStepsPerPss = 50;
+constexpr int64_t kTemperaturePeriodUs = 1'000'000;
+constexpr int64_t kStepsPerStoreEvents = 50;
 
 class Run {
  public:
@@ -51,13 +57,19 @@ class Run {
                                  std::chrono::system_clock::now().time_since_epoch())
                                  .count();
     header.memory_plan = manifest_.memory_plan;
+    header.activations = manifest_.activations;
     header.rss_baseline_bytes = process_.rss;
     trace_.write(to_json(header));
   }
 
   void prepare() {
     if (!request_.save.empty()) check_can_write(request_.save);
-    session_.emplace(request_.program, request_.manifest, request_.seed);
+    session_.emplace(request_.program, request_.manifest,
+                     SessionOptions{request_.seed, request_.budget_bytes});
+    if (session_->store() != nullptr) {
+      session_->store()->set_observer(
+          [this](const StoreEvent& event) { write_store_event(event); });
+    }
     if (!request_.resume.empty()) {
       session_->restore(request_.resume);
       write_event("resume", request_.resume);
@@ -101,10 +113,41 @@ class Run {
     row.total_us = result.total_us;
     row.peak = held_;
     trace_.write(to_json(row));
+    if (n_steps_ == kProfiledStep) write_profile(row.t_us - row.total_us);
 
-    CounterRow counters = {row.step, elapsed_us(), held_, process_, std::nullopt};
+    CounterRow counters = {row.step, elapsed_us(), held_, process_, std::nullopt, std::nullopt};
     if (n_steps_ % kStepsPerPss == 1) counters.pss_bytes = read_pss_bytes();
+    if (n_steps_ == 1 || counters.t_us - temperature_read_us_ >= kTemperaturePeriodUs) {
+      counters.temperature_mc = read_temperature_mc();
+      temperature_read_us_ = counters.t_us;
+    }
     trace_.write(to_json(counters));
+  }
+
+  void write_profile(int64_t start_us) {
+    Json::Array ops;
+    for (const InstructionTime& time : session_->profile()) {
+      ops.push_back(Json::Array{time.operator_name, time.elapsed_ns});
+    }
+    trace_.write(event_json("profile", session_->step_count(), start_us, {{"ops", ops}}));
+  }
+
+  // Every drop, grow and trim; stash and release only of some steps, they are the same each time.
+  void write_store_event(const StoreEvent& event) {
+    const int64_t step = session_->step_count();
+    const bool is_routine =
+        event.kind == StoreEvent::Kind::kStash || event.kind == StoreEvent::Kind::kRelease;
+    if (is_routine && n_steps_ > 0 && n_steps_ % kStepsPerStoreEvents != 0) return;
+    Json::Object fields;
+    if (event.tensor >= 0) {
+      const std::string& name = manifest_.store.entries[static_cast<size_t>(event.tensor)].name;
+      fields.push_back({"tensor", name});
+      fields.push_back({"bits", event.bits});
+    }
+    fields.push_back({"raw_bytes", static_cast<int64_t>(event.raw_bytes)});
+    fields.push_back({"stored_bytes", static_cast<int64_t>(event.stored_bytes)});
+    fields.push_back({"used_bytes", static_cast<int64_t>(event.used_bytes)});
+    trace_.write(event_json(name_of(event.kind), step, elapsed_us(), std::move(fields)));
   }
 
   void save() {
@@ -161,6 +204,7 @@ class Run {
   MemoryParts held_;
   ProcessMemory process_;
   int64_t peak_rss_and_swap_ = 0;
+  int64_t temperature_read_us_ = 0;
 };
 
 }  // namespace

@@ -3,11 +3,13 @@
 #include <executorch/runtime/kernel/operator_registry.h>
 #include <executorch/runtime/platform/runtime.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <map>
 
 #include "runtime_ops/kernels/kernels.h"
+#include "runtime_ops/ops/current_store.h"
 #include "runtime_ops/ops/register.h"
 #include "runtime_ops/session/error.h"
 #include "runtime_ops/session/method_runner.h"
@@ -59,15 +61,20 @@ void check_inputs(const std::string& method, const Manifest& manifest,
 
 class TrainingSession::Impl {
  public:
-  Impl(const std::string& program_path, const std::string& manifest_path, int64_t seed)
+  Impl(const std::string& program_path, const std::string& manifest_path,
+       const SessionOptions& options)
       : path_(program_path),
         manifest_(Manifest::load(manifest_path)),
         loaded_(start_and_load(program_path, manifest_)),
-        seed_(seed) {
+        workspace_(max_scratch_bytes() + static_cast<size_t>(manifest_.store.chunk_bytes)),
+        budget_bytes_(options.budget_bytes ? options.budget_bytes : manifest_.store.budget_bytes),
+        seed_(options.seed),
+        rounding_seed_(options.seed) {
     for (const size_t size_bytes : check_program(path_, loaded_, manifest_)) {
       memory_.emplace_back(size_bytes);
       spans_.push_back({memory_.back().data(), size_bytes});
     }
+    start_store();
     // Loading train_step gives the weights their initial values.
     train_step_.emplace(path_, "train_step", manifest_.train_step, loaded_, spans_, workspace_);
   }
@@ -81,7 +88,7 @@ class TrainingSession::Impl {
     check_inputs("train_step", manifest_, manifest_.train_step.inputs, inputs);
     lr_ = lr.value_or(static_cast<float>(manifest_.lr));
     outputs_are_valid_ = false;
-    run(*train_step_, manifest_.train_step, inputs);
+    run_with_store(inputs);
     outputs_are_valid_ = true;
     ++step_count_;
 
@@ -169,19 +176,104 @@ class TrainingSession::Impl {
       const bool is_optimizer = tensor.kind == StateKind::kOptimizer;
       (is_optimizer ? parts.optimizer : parts.weights) += tensor.spec.size_bytes();
     }
-    for (size_t i = 0; i < memory_.size(); ++i) {
-      const bool is_state =
-          !manifest_.state.empty() && static_cast<int64_t>(i) == manifest_.state_memory_id - 1;
-      if (!is_state) parts.arena += static_cast<int64_t>(memory_[i].size_bytes());
-    }
+    parts.arena = arena_bytes();
     parts.activations = manifest_.activation_bytes;
+    if (store_) {
+      const StoreStats stats = store_->stats();
+      parts.pool = static_cast<int64_t>(stats.committed_bytes);
+      parts.activations +=
+          static_cast<int64_t>(stats.peak_used_bytes) - manifest_.store.planned_pool_bytes();
+    }
     parts.gradients = manifest_.gradient_bytes;
     parts.constants = static_cast<int64_t>(loaded_.file->constant_bytes());
     parts.workspace = static_cast<int64_t>(workspace_.peak_bytes());
     return parts;
   }
 
+  int64_t trim(int64_t budget_bytes) {
+    if (!store_) return budget_bytes;
+    const int64_t fixed = fixed_bytes();
+    const auto pool = static_cast<size_t>(std::max<int64_t>(0, budget_bytes - fixed));
+    return fixed + static_cast<int64_t>(store_->trim(pool));
+  }
+
+  ActivationStore* store() { return store_.get(); }
+
+  void set_bits(const std::vector<int>& bits) {
+    std::vector<StoreEntry>& entries = manifest_.store.entries;
+    if (bits.size() != entries.size()) {
+      throw DafError(Exit::kUsage, "cannot set the bits: the program stores " +
+                                       std::to_string(entries.size()) + " activations, found " +
+                                       std::to_string(bits.size()) + " numbers");
+    }
+    for (size_t i = 0; i < bits.size(); ++i) {
+      if (bits[i] < 1 || bits[i] > 8) {
+        throw DafError(Exit::kUsage, "cannot set the bits of " + entries[i].name + " to " +
+                                         std::to_string(bits[i]) + ": expected 1 to 8");
+      }
+      entries[i].bits = bits[i];
+      entries[i].min_bits = std::min(entries[i].min_bits, bits[i]);
+    }
+    start_store();
+  }
+
+  void set_rounding_seed(int64_t seed) { rounding_seed_ = seed; }
+  void set_step_count(int64_t step_count) { step_count_ = step_count; }
+
  private:
+  int64_t arena_bytes() const {
+    int64_t size_bytes = 0;
+    for (size_t i = 0; i < memory_.size(); ++i) {
+      const bool is_state =
+          !manifest_.state.empty() && static_cast<int64_t>(i) == manifest_.state_memory_id - 1;
+      if (!is_state) size_bytes += static_cast<int64_t>(memory_[i].size_bytes());
+    }
+    return size_bytes;
+  }
+
+  // Of a budget: what does not give way.
+  int64_t fixed_bytes() const {
+    return arena_bytes() + static_cast<int64_t>(max_scratch_bytes()) + manifest_.store.chunk_bytes;
+  }
+
+  void start_store() {
+    const std::vector<StoreEntry>& entries = manifest_.store.entries;
+    const int64_t floor =
+        entries.empty() ? 0 : static_cast<int64_t>(ActivationStore::floor_bytes(entries));
+    if (budget_bytes_ && *budget_bytes_ < fixed_bytes() + floor) {
+      throw DafError(Exit::kUsage,
+                     "cannot run " + path_ + " within " + std::to_string(*budget_bytes_) +
+                         " bytes: arena and workspace take " + std::to_string(fixed_bytes()) +
+                         " and the activations at one bit each " + std::to_string(floor) +
+                         "; the smallest budget is " + std::to_string(fixed_bytes() + floor) +
+                         " bytes");
+    }
+    if (entries.empty()) return;
+    StoreOptions options;
+    if (budget_bytes_) {
+      options.budget_bytes = static_cast<size_t>(*budget_bytes_ - fixed_bytes());
+    } else {  // room for groups that must be kept exact; addresses only, until they are needed
+      options.budget_bytes = ActivationStore::planned_bytes(entries);
+      for (const StoreEntry& entry : entries) {
+        options.budget_bytes += static_cast<size_t>(entry.n_elements) * 2 * sizeof(float);
+      }
+    }
+    store_ = std::make_unique<ActivationStore>(entries, options);
+  }
+
+  void run_with_store(const std::vector<ConstTensorView>& inputs) {
+    const UseStore use(store_.get());
+    if (store_) {
+      store_->begin_step(static_cast<uint64_t>(rounding_seed_), static_cast<uint64_t>(step_count_));
+    }
+    try {
+      run(*train_step_, manifest_.train_step, inputs);
+    } catch (...) {
+      if (store_) store_->release_all();
+      throw;
+    }
+  }
+
   void run(MethodRunner& method, const MethodSpec& spec,
            const std::vector<ConstTensorView>& inputs) {
     size_t index = 0;
@@ -203,18 +295,20 @@ class TrainingSession::Impl {
   LoadedProgram loaded_;
   std::vector<PlannedMemory> memory_;  // by memory id, from 1; both methods share it
   MethodRunner::Spans spans_;
-  Workspace workspace_{max_scratch_bytes()};
+  Workspace workspace_;
+  std::optional<int64_t> budget_bytes_;
+  std::unique_ptr<ActivationStore> store_;
   std::optional<MethodRunner> train_step_, predict_;
   int64_t step_count_ = 0;
-  int64_t seed_;
+  int64_t seed_, rounding_seed_;
   float lr_ = 0;
   int64_t clock_[2] = {};
   bool outputs_are_valid_ = false;
 };
 
 TrainingSession::TrainingSession(const std::string& program_path, const std::string& manifest_path,
-                                 int64_t seed)
-    : impl_(std::make_unique<Impl>(program_path, manifest_path, seed)) {}
+                                 const SessionOptions& options)
+    : impl_(std::make_unique<Impl>(program_path, manifest_path, options)) {}
 TrainingSession::~TrainingSession() = default;
 
 const Manifest& TrainingSession::manifest() const { return impl_->manifest(); }
@@ -236,6 +330,11 @@ void TrainingSession::set_state(const std::vector<ConstTensorView>& tensors) {
 void TrainingSession::save(const std::string& path) const { impl_->save(path); }
 void TrainingSession::restore(const std::string& path) { impl_->restore(path); }
 MemoryParts TrainingSession::memory() const { return impl_->memory(); }
+int64_t TrainingSession::trim(int64_t budget_bytes) { return impl_->trim(budget_bytes); }
+ActivationStore* TrainingSession::store() { return impl_->store(); }
+void TrainingSession::set_bits(const std::vector<int>& bits) { impl_->set_bits(bits); }
+void TrainingSession::set_rounding_seed(int64_t seed) { impl_->set_rounding_seed(seed); }
+void TrainingSession::set_step_count(int64_t step_count) { impl_->set_step_count(step_count); }
 
 std::vector<std::string> operator_names() {
   start_runtime();

@@ -24,16 +24,24 @@ struct StepResult {
   std::optional<PhaseTimes> phases;  // when the manifest says where they are
 };
 
+struct SessionOptions {
+  int64_t seed = 0;
+  // Arena, pool and workspace together never exceed it. Without one, the manifest's, if it has one.
+  std::optional<int64_t> budget_bytes;
+};
+
 struct InstructionTime {
   std::string operator_name;  // empty when the instruction calls none
   int64_t elapsed_ns;
 };
 
-// Not for use by several threads at once. All errors are DafErrors.
+// Not for use by several threads at once, but for trim(). All errors are DafErrors.
 class TrainingSession {
  public:
-  // Exit::kProgram when the program or its manifest cannot be used.
-  TrainingSession(const std::string& program_path, const std::string& manifest_path, int64_t seed);
+  // Exit::kProgram when the program or its manifest cannot be used, Exit::kUsage when the budget is
+  // too small: the message names the smallest that would do.
+  TrainingSession(const std::string& program_path, const std::string& manifest_path,
+                  const SessionOptions& options);
   ~TrainingSession();
 
   const Manifest& manifest() const;
@@ -63,6 +71,18 @@ class TrainingSession {
   void save(const std::string& path) const;  // Exit::kOutput
   void restore(const std::string& path);     // Exit::kWeights
   MemoryParts memory() const;
+
+  // Sets the budget at once, from any thread, in the middle of a step too: planes of the least
+  // important activations are dropped. Less than the floor is raised to it; returns what is in
+  // force now. Without a store the budget has no effect.
+  int64_t trim(int64_t budget_bytes);
+  // Null when the program stores nothing. For statistics and observers.
+  ActivationStore* store();
+  // Restarts the store with these bits per entry. For calibration.
+  void set_bits(const std::vector<int>& bits);
+  // The seed of stochastic rounding; that of the session unless set.
+  void set_rounding_seed(int64_t seed);
+  void set_step_count(int64_t step_count);
 
  private:
   class Impl;

@@ -8,12 +8,16 @@ namespace daf {
 namespace {
 
 constexpr int kTraceSchema = 1;
-constexpr int kTraceMinor = 0;
+constexpr int kTraceMinor = 1;
 
 Json::Object parts_json(const MemoryParts& parts) {
-  return {{"weights", parts.weights},         {"constants", parts.constants},
-          {"optimizer", parts.optimizer},     {"arena", parts.arena},
-          {"activations", parts.activations}, {"gradients", parts.gradients},
+  return {{"weights", parts.weights},
+          {"constants", parts.constants},
+          {"optimizer", parts.optimizer},
+          {"arena", parts.arena},
+          {"activations", parts.activations},
+          {"gradients", parts.gradients},
+          {"pool", parts.pool},
           {"workspace", parts.workspace}};
 }
 
@@ -54,7 +58,8 @@ Json to_json(const TraceHeader& header) {
       {"config", header.config},
       {"clock", Json::Object{{"unit", "us"}, {"started_unix_ms", header.started_unix_ms}}},
       {"memory_plan", header.memory_plan},
-      {"rss_baseline_bytes", header.rss_baseline_bytes}};
+      {"rss_baseline_bytes", header.rss_baseline_bytes},
+      {"activations", header.activations}};
 }
 
 Json to_json(const StepRow& row) {
@@ -77,6 +82,7 @@ Json to_json(const CounterRow& row) {
   fields.push_back({"rss", row.process.rss});
   fields.push_back({"swap", row.process.swap});
   if (row.pss_bytes) fields.push_back({"pss", *row.pss_bytes});
+  if (row.temperature_mc) fields.push_back({"temperature_mc", *row.temperature_mc});
   return fields;
 }
 

@@ -19,6 +19,7 @@ struct TraceHeader {
   Json config;
   int64_t started_unix_ms = 0;
   Json memory_plan;
+  Json activations = Json::Array{};
   int64_t rss_baseline_bytes = 0;
 };
 
@@ -39,7 +40,8 @@ struct CounterRow {
   int64_t t_us = 0;
   MemoryParts held;
   ProcessMemory process;
-  std::optional<int64_t> pss_bytes;  // not in the row when it was not read
+  // Not in the row when they were not read.
+  std::optional<int64_t> pss_bytes, temperature_mc;
 };
 
 enum class EndReason { kDone, kStopped, kError };

@@ -15,6 +15,8 @@ inline std::string example_manifest(
       R"("program":{"file":"m.pte","size_bytes":1000,"sha256":"abcd"},)"
       R"("model":{"name":"mlp","settings":{}},"batch_size":4,"dynamic_batch":false,)"
       R"("optimizer":{"name":"sgd","lr":0.5},)"
+      R"("activations":{"mode":"fp32","kept":[{"name":"relu","module":"l","dtype":"float32",)"
+      R"("shape":[4,2],"scheme":"keep","raw_bytes":32,"stored_bytes":32}]},)"
       R"("methods":{"train_step":{"inputs":[{"name":"x","dtype":"float32","shape":[4,2]},)"
       R"({"name":"target","dtype":"int64","shape":[4]}],"runtime_inputs":["lr","clock"],)"
       R"("outputs":[{"name":"loss"}],"phases":[["forward",3],["backward",5]]},)"

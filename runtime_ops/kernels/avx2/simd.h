@@ -27,6 +27,11 @@ inline void store_masked(float* p, Vec v, IntVec mask) {
   _mm256_maskstore_ps(p, reinterpret_cast<__m256i>(mask), v);
 }
 
+// Bit i: lane i of the mask, whose lanes are all ones or all zeros.
+inline uint32_t lane_bits(IntVec mask) {
+  return static_cast<uint32_t>(_mm256_movemask_ps(reinterpret_cast<__m256>(mask)));
+}
+
 // p[0], p[2] ... p[14]; nothing beyond is read.
 inline Vec load_even(const float* p) {
   const __m256 low = _mm256_loadu_ps(p), high = _mm256_loadu_ps(p + 7);

@@ -70,6 +70,8 @@ void activation(Activation kind, float a, float b, int64_t n, const float* x, fl
       return run([](Vec v) { return 0.5f * v * (1.0f + math::erf(v * kSqrtHalf)); });
     case Activation::kGeluTanh:
       return run([](Vec v) { return gelu_tanh(v); });
+    case Activation::kExp:
+      return run([](Vec v) { return math::exp(v); });
   }
 }
 
@@ -107,6 +109,8 @@ void activation_backward(Activation kind, float a, float b, int64_t n, const flo
       return run([](Vec g, Vec x) { return gelu_grad(g, x); });
     case Activation::kGeluTanh:
       return run([](Vec g, Vec x) { return gelu_tanh_grad(g, x); });
+    case Activation::kExp:
+      return run([](Vec g, Vec y) { return g * y; });
   }
 }
 

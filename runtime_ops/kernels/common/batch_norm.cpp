@@ -89,13 +89,32 @@ Moments channel_moments(const BatchNorm& shape, int64_t channel, const float* x)
   return {guess + offset, squares < 0 ? 0.0 : squares};
 }
 
+double inverse_std(float var, float eps) { return 1.0 / std::sqrt(static_cast<double>(var) + eps); }
+
+// grad_x of a channel, from the sums of its gradient and of that times x - mean.
+void channel_input_grad(const BatchNorm& shape, int64_t c, bool batch_statistics, double count,
+                        const float* grad, const float* x, const float* weight, float center,
+                        double invstd, const double (&sums)[2], float* grad_x) {
+  const float scale = static_cast<float>(weight != nullptr ? weight[c] * invstd : invstd);
+  const float grad_mean = static_cast<float>(sums[0] / count);
+  const float slope = static_cast<float>(sums[1] * invstd * invstd / count);
+  for_each_plane(shape, c, [=](int64_t plane) {
+    if (batch_statistics) {
+      map(shape.spatial, grad + plane, x + plane, grad_x + plane,
+          [=](Vec g, Vec v) { return (g - grad_mean - (v - center) * slope) * scale; });
+    } else {
+      map(shape.spatial, grad + plane, grad_x + plane, [=](Vec g) { return g * scale; });
+    }
+  });
+}
+
 template <bool kBounds>
 void channel_backward(const BatchNorm& shape, int64_t c, bool batch_statistics, const float* grad_y,
                       const float* y, const float* x, const float* weight, const float* mean,
                       const float* var, float* grad_x, float* grad_weight, float* grad_bias) {
   const double count = static_cast<double>(shape.n * shape.spatial);
   const float center = mean[c];
-  const double invstd = 1.0 / std::sqrt(static_cast<double>(var[c]) + shape.eps);
+  const double invstd = inverse_std(var[c], shape.eps);
   double sums[2] = {};  // of the gradient, and of it times x - mean
   channel_sums<2>(
       shape, c,
@@ -112,18 +131,9 @@ void channel_backward(const BatchNorm& shape, int64_t c, bool batch_statistics, 
   if (grad_bias != nullptr) grad_bias[c] = static_cast<float>(sums[0]);
   if (grad_x == nullptr) return;
 
-  const float scale = static_cast<float>(weight != nullptr ? weight[c] * invstd : invstd);
-  const float grad_mean = static_cast<float>(sums[0] / count);
-  const float slope = static_cast<float>(sums[1] * invstd * invstd / count);
   const float* grad = kBounds ? grad_x : grad_y;  // the first pass has left it there
-  for_each_plane(shape, c, [=](int64_t plane) {
-    if (batch_statistics) {
-      map(shape.spatial, grad + plane, x + plane, grad_x + plane,
-          [=](Vec g, Vec v) { return (g - grad_mean - (v - center) * slope) * scale; });
-    } else {
-      map(shape.spatial, grad + plane, grad_x + plane, [=](Vec g) { return g * scale; });
-    }
-  });
+  channel_input_grad(shape, c, batch_statistics, count, grad, x, weight, center, invstd, sums,
+                     grad_x);
 }
 
 }  // namespace
@@ -162,6 +172,34 @@ void batch_norm_backward(const BatchNorm& shape, bool batch_statistics, const fl
     const auto run = has_bounds ? channel_backward<true> : channel_backward<false>;
     run(shape, c, batch_statistics, grad_y, y, x, weight, mean, var, grad_x, grad_weight,
         grad_bias);
+  });
+}
+
+void batch_norm_backward_sums(const BatchNorm& shape, const float* grad_y, const float* x,
+                              const float* mean, double* sums) {
+  for_each_channel(shape, [&](int64_t c) {
+    const float center = mean[c];
+    double part[2] = {};
+    channel_sums<2>(
+        shape, c,
+        [=](int64_t plane, auto at, auto& terms) {
+          terms[0] = at(grad_y + plane);
+          terms[1] = terms[0] * (at(x + plane) - center);
+        },
+        part);
+    sums[c] += part[0];
+    sums[shape.c + c] += part[1];
+  });
+}
+
+void batch_norm_backward_part(const BatchNorm& shape, bool batch_statistics, int64_t count,
+                              const float* grad_y, const float* x, const float* weight,
+                              const float* mean, const float* var, const double* sums,
+                              float* grad_x) {
+  for_each_channel(shape, [&](int64_t c) {
+    channel_input_grad(shape, c, batch_statistics, static_cast<double>(count), grad_y, x, weight,
+                       mean[c], inverse_std(var[c], shape.eps), {sums[c], sums[shape.c + c]},
+                       grad_x);
   });
 }
 

@@ -140,15 +140,23 @@ void conv2d(const Conv2d& s, const float* x, const float* weight, const float* b
   }
 }
 
-void conv2d_weight_grad(const Conv2d& s, const float* grad_y, const float* x, float* grad_weight,
-                        Scratch& scratch) {
-  if (is_depthwise(s)) return depthwise_conv2d_weight_grad(s, grad_y, x, grad_weight, scratch);
+void conv2d_weight_grad(const Conv2d& s, const float* grad_y, const float* x, bool accumulate,
+                        float* grad_weight, Scratch& scratch) {
   const Sizes size(s);
+  if (is_depthwise(s) && accumulate) {
+    const int64_t n = s.c_out * size.taps;
+    float* part = scratch.take<float>(static_cast<size_t>(n));
+    depthwise_conv2d_weight_grad(s, grad_y, x, part, scratch);
+    return add_to(n, part, grad_weight);
+  }
+  if (is_depthwise(s)) return depthwise_conv2d_weight_grad(s, grad_y, x, grad_weight, scratch);
   const Windows windows = forward_windows(s);
   const GemmPanels panels = take_panels(size.channels_out, size.taps, size.pixels, scratch);
   for (int64_t group = 0; group < s.groups; ++group) {
     const ChannelsPacker grads{output_group(s, grad_y, group)};
-    const MatrixWriter write{grad_weight + group * size.channels_out * size.taps, size.taps};
+    float* result = grad_weight + group * size.channels_out * size.taps;
+    const float* addend = accumulate ? result : nullptr;
+    const MatrixWriter write{result, size.taps, {1.0f, nullptr, addend}};
     const auto multiply = [&](const auto& columns) {
       blocked_gemm(size.channels_out, size.taps, size.pixels, grads, columns, write, panels);
     };

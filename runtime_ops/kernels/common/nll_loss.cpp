@@ -1,8 +1,22 @@
 #include <algorithm>
 
 #include "runtime_ops/kernels/common/isa.h"
+#include "runtime_ops/kernels/common/math.h"
+#include "runtime_ops/kernels/common/parallel.h"
+#include "runtime_ops/kernels/common/vec.h"
 
 namespace daf::DAF_ISA {
+namespace {
+
+// Of the log-probability of the target `t` of sample i.
+float target_grad(const NllLoss& shape, int64_t i, const float* grad_loss, int64_t t,
+                  const float* weight, const float* total_weight) {
+  float grad = shape.reduction == Reduction::kNone ? -grad_loss[i] : -grad_loss[0];
+  if (shape.reduction == Reduction::kMean) grad /= *total_weight;
+  return weight != nullptr ? grad * weight[t] : grad;
+}
+
+}  // namespace
 
 bool nll_loss(const NllLoss& shape, const float* log_p, const int64_t* target, const float* weight,
               float* loss, float* total_weight) {
@@ -36,11 +50,33 @@ void nll_loss_backward(const NllLoss& shape, const float* grad_loss, const int64
     const int64_t t = target[i];
     if (t == shape.ignore_index || t < 0 || t >= shape.c) continue;
     const int64_t image = i / shape.spatial, place = i % shape.spatial;
-    float grad = shape.reduction == Reduction::kNone ? -grad_loss[i] : -grad_loss[0];
-    if (shape.reduction == Reduction::kMean) grad /= *total_weight;
     grad_log_p[(image * shape.c + t) * shape.spatial + place] =
-        weight != nullptr ? grad * weight[t] : grad;
+        target_grad(shape, i, grad_loss, t, weight, total_weight);
   }
+}
+
+void cross_entropy_backward(const NllLoss& shape, bool keeps_probabilities, const float* grad_loss,
+                            const float* log_p, const int64_t* target, const float* weight,
+                            const float* total_weight, float* grad_x) {
+  constexpr int64_t kCost = 8;  // of an element, in additions
+  for_each_range(shape.n, kCost * shape.c, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t t = target[i];
+      float* out = grad_x + i * shape.c;
+      if (t == shape.ignore_index || t < 0 || t >= shape.c) {
+        std::fill_n(out, shape.c, 0.0f);
+        continue;
+      }
+      const float grad = target_grad(shape, i, grad_loss, t, weight, total_weight);
+      const float* row = log_p + i * shape.c;
+      if (keeps_probabilities) {
+        map(shape.c, row, out, [=](Vec p) { return -(p * grad); });
+      } else {
+        map(shape.c, row, out, [=](Vec v) { return -(math::exp(v) * grad); });
+      }
+      out[t] += grad;
+    }
+  });
 }
 
 }  // namespace daf::DAF_ISA

@@ -64,9 +64,13 @@ void softmax_row(int64_t n, bool log, const float* x, float* y) {
   }
 }
 
-void row_grad(int64_t n, bool log, const float* grad_y, const float* y, float* grad_x) {
-  if (log) {
+void row_grad(const Softmax& shape, const float* grad_y, const float* y, float* grad_x) {
+  const int64_t n = shape.n;
+  if (shape.log) {
     const float total = static_cast<float>(sum(n, grad_y));
+    if (shape.keeps_probabilities) {
+      return map(n, grad_y, y, grad_x, [=](Vec g, Vec p) { return g - p * total; });
+    }
     map(n, grad_y, y, grad_x, [=](Vec g, Vec v) { return g - math::exp(v) * total; });
   } else {
     const float total =
@@ -127,7 +131,11 @@ void strip_grad(const Softmax& shape, int64_t width, const float* grad_y, const 
     const float *g = grad_y + k * step, *v = y + k * step;
     float* out = grad_x + k * step;
     if (shape.log) {
-      map(width, v, out, [](Vec log_p) { return math::exp(log_p); });
+      if (shape.keeps_probabilities) {
+        std::copy_n(v, width, out);
+      } else {
+        map(width, v, out, [](Vec log_p) { return math::exp(log_p); });
+      }
       for (int64_t i = 0; i < width; ++i) out[i] = g[i] - out[i] * static_cast<float>(total[i]);
     } else {
       for (int64_t i = 0; i < width; ++i) out[i] = v[i] * (g[i] - static_cast<float>(total[i]));
@@ -188,7 +196,7 @@ void masked_softmax(int n_dims, const int64_t* sizes, const int64_t* mask_stride
 void softmax_backward(const Softmax& shape, const float* grad_y, const float* y, float* grad_x) {
   for_each_strip(shape, [&](int64_t start, int64_t width) {
     if (shape.inner == 1) {
-      row_grad(shape.n, shape.log, grad_y + start, y + start, grad_x + start);
+      row_grad(shape, grad_y + start, y + start, grad_x + start);
     } else {
       strip_grad(shape, width, grad_y + start, y + start, grad_x + start);
     }

@@ -35,6 +35,12 @@ inline void store_masked(float* p, Vec v, IntVec mask) {
   }
 }
 
+// Bit i: lane i of the mask, whose lanes are all ones or all zeros.
+inline uint32_t lane_bits(IntVec mask) {
+  const uint32x4_t bits = {1, 2, 4, 8};
+  return vaddvq_u32(vandq_u32((uint32x4_t)mask, bits));
+}
+
 // p[0], p[2], p[4], p[6]; nothing beyond is read.
 inline Vec load_even(const float* p) {
   const float32x4_t low = vld1q_f32(p), high = vld1q_f32(p + 3);

@@ -35,6 +35,13 @@ inline void store_masked(float* p, Vec v, IntVec mask) {
   }
 }
 
+// Bit i: lane i of the mask, whose lanes are all ones or all zeros.
+inline uint32_t lane_bits(IntVec mask) {
+  uint32_t bits = 0;
+  for (int i = 0; i < kWidth; ++i) bits |= (mask[i] != 0 ? 1u : 0u) << i;
+  return bits;
+}
+
 // p[0], p[2], p[4], p[6]; nothing beyond is read.
 inline Vec load_even(const float* p) { return Vec{p[0], p[2], p[4], p[6]}; }
 

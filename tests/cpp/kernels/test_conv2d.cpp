@@ -91,7 +91,7 @@ void check(const Conv2d& s) {
     expected[w] += static_cast<double>(t.y[y]) * t.x[x];
   });
   Floats actual = unset_floats(static_cast<int64_t>(t.weight.size()));
-  conv2d_weight_grad(s, t.y.data(), t.x.data(), actual.data(), scratch);
+  conv2d_weight_grad(s, t.y.data(), t.x.data(), false, actual.data(), scratch);
   SCOPED_TRACE("weight gradient");
   expect_close(actual, expected);
 }
@@ -171,7 +171,7 @@ TEST(Conv2d, DepthwiseWeightGradientAtInfinity) {
     t.x[0] = kInf;  // the first row and column: not seen by the last row and column of taps
     VectorScratch scratch;
     Floats weight = unset_floats(static_cast<int64_t>(t.weight.size()));
-    conv2d_weight_grad(s, t.y.data(), t.x.data(), weight.data(), scratch);
+    conv2d_weight_grad(s, t.y.data(), t.x.data(), false, weight.data(), scratch);
     for (int tap = 0; tap < 18; ++tap) {
       EXPECT_EQ(std::isfinite(weight[tap]), tap >= 9 || tap / 3 == 2 || tap % 3 == 2) << tap;
     }
@@ -220,7 +220,7 @@ TEST(Conv2d, ScratchIsBounded) {
   VectorScratch scratch[3];
   conv2d(s, t.x.data(), t.weight.data(), nullptr, y.data(), scratch[0]);
   conv2d_input_grad(s, t.y.data(), t.weight.data(), nullptr, x.data(), scratch[1]);
-  conv2d_weight_grad(s, t.y.data(), t.x.data(), weight.data(), scratch[2]);
+  conv2d_weight_grad(s, t.y.data(), t.x.data(), false, weight.data(), scratch[2]);
   for (const VectorScratch& used : scratch) {
     EXPECT_LE(used.size_bytes(), max_scratch_bytes());
   }

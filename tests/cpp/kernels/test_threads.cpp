@@ -75,7 +75,7 @@ void expect_same_convolution(const Conv2d& s) {
                 conv2d_input_grad(s, y.data(), weight.data(), nullptr, out, scratch);
               }));
   expect_same(n_weight, with_scratch([&](float* out, Scratch& scratch) {
-                conv2d_weight_grad(s, y.data(), x.data(), out, scratch);
+                conv2d_weight_grad(s, y.data(), x.data(), false, out, scratch);
               }));
 }
 

@@ -1,0 +1,90 @@
+"""`daf-export --calibrate`: how much each stored activation matters, measured on the program itself.
+
+As in GACT: with all others at 8 bits, one activation is stored with 1 bit, under two seeds. How far the gradients then
+lie from each other and from those at 8 bits is its sensitivity.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from daf import native
+from daf.exporter.check import LARGE_LR, program_gradients
+from daf.exporter.schemes import MAX_BITS
+from daf.files import atomic_write
+
+if TYPE_CHECKING:
+    from daf.exporter.pipeline import Export
+
+
+def calibrate(export: Export, n_batches: int, on_activation: Callable[[int, int], None]) -> dict[str, float]:
+    """Activation -> sensitivity, the mean over batches. `on_activation(done, total)` is called along the way."""
+    assert export.written is not None
+    cache = _cache_path(export.written.manifest["program"]["sha256"], n_batches)
+    entries = export.store.entries
+    names = [entry.name for entry in entries]
+    if (known := _read(cache, names)) is not None:
+        return known
+    measure = _Measure(export)
+    total = dict.fromkeys(names, 0.0)
+    for number in range(n_batches):
+        batch = export.batch if number == 0 else export.options.file.make_batch()
+        bits = [MAX_BITS] * len(entries)
+        exact = measure.gradients(batch, bits, seed=0)
+        for i, name in enumerate(names):
+            on_activation(number * len(names) + i, n_batches * len(names))
+            bits[i] = 1
+            a, b = (measure.gradients(batch, bits, seed) for seed in (1, 2))
+            bits[i] = MAX_BITS
+            apart = max(_distance(a, b), 2 * max(_distance(a, exact), _distance(b, exact)))
+            total[name] += apart / n_batches
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(cache) as file:
+        file.write(json.dumps(total).encode())
+    return total
+
+
+class _Measure:
+    """Runs single steps from the same state."""
+
+    def __init__(self, export: Export) -> None:
+        assert export.written is not None
+        self._export = export
+        self._session = native.Session(str(export.written.program), str(export.written.manifest_path))
+        self._state = self._session.state()
+
+    def gradients(self, batch: tuple[Tensor, ...], bits: list[int], seed: int) -> dict[str, Tensor]:
+        session = self._session
+        session.set_bits(bits)
+        session.set_rounding_seed(seed)
+        session.set_step_count(0)
+        session.step([tensor.numpy() for tensor in batch], LARGE_LR)
+        found = program_gradients(self._export, session)
+        session.set_state(self._state)
+        return found
+
+
+def _distance(a: dict[str, Tensor], b: dict[str, Tensor]) -> float:
+    return sum(float((a[name] - b[name]).double().square().sum()) for name in a)
+
+
+def _cache_path(program_sha256: str, n_batches: int) -> Path:
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    key = hashlib.sha256(f"{program_sha256} {n_batches} 1".encode()).hexdigest()[:32]
+    return root / "daf" / f"sensitivity-{key}.json"
+
+
+def _read(cache: Path, names: list[str]) -> dict[str, float] | None:
+    """None when it is not there or not whole: it is then made anew."""
+    try:
+        found = json.loads(cache.read_text())
+        return {name: float(found[name]) for name in names}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,184 @@
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+#include "runtime_ops/kernels/common/parallel.h"
+#if defined(DAF_ISA_avx2)
+#include "runtime_ops/kernels/avx2/plane_group.h"
+#elif defined(DAF_ISA_neon)
+#include "runtime_ops/kernels/neon/plane_group.h"
+#else
+#include "runtime_ops/kernels/scalar/plane_group.h"
+#endif
+
+namespace daf::DAF_ISA {
+namespace {
+
+constexpr int64_t kCost = 2;  // of a value, in additions
+
+uint32_t bits_of_float(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+float float_of_bits(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+// The finalizer of splitmix64.
+uint64_t mix(uint64_t v) {
+  v += 0x9e3779b97f4a7c15;
+  v = (v ^ v >> 30) * 0xbf58476d1ce4e5b9;
+  v = (v ^ v >> 27) * 0x94d049bb133111eb;
+  return v ^ v >> 31;
+}
+
+struct Header {
+  float minimum, scale;
+  bool is_exact;
+
+  static Header of(uint32_t header) {
+    return {float_of_bits(header << 16), float_of_bits(header & 0xffff0000),
+            (header & kExactGroup) != 0};
+  }
+
+  // Below this, 2^16 / scale would overflow. What it cannot resolve is smaller than 2^-110.
+  static constexpr float kSmallestScale = 0x1p-110f;
+
+  static Header of_range(float minimum, float maximum, int bits) {
+    // bfloat16 is the upper half of a float. Towards -inf is up in magnitude for a negative number.
+    // Adding 0 makes a zero positive: which one is found first varies, and the sign marks a group.
+    const uint32_t m = bits_of_float(minimum + 0.0f);
+    const bool is_negative = m >> 31 != 0;
+    const float rounded_minimum = float_of_bits((is_negative ? m + 0xffff : m) & 0xffff0000);
+    const float last_code = static_cast<float>((1 << std::max(bits, 1)) - 1);
+    float scale = (maximum - rounded_minimum) / last_code + 0.0f;
+    if (scale > 0) scale = std::max(scale, kSmallestScale);
+    scale = float_of_bits((bits_of_float(scale) + 0xffff) & 0xffff0000);
+    const bool is_finite = std::isfinite(rounded_minimum + scale * last_code);
+    return {rounded_minimum, scale, !is_finite};
+  }
+
+  float inverse() const { return scale > 0 ? 0x1p16f / scale : 0; }
+
+  uint32_t packed() const {
+    return is_exact ? kExactGroup : bits_of_float(scale) | bits_of_float(minimum) >> 16;
+  }
+};
+
+template <int kPlanes>
+void decode_group(uint32_t header, int bits, const uint32_t* const* plane, bool around_caches,
+                  float* y) {
+  const Header h = Header::of(header);
+  const float width = static_cast<float>(1 << (std::max(bits, 1) - kPlanes));  // of a missing part
+  const float base = h.minimum + h.scale * ((width - 1) / 2);
+  PlaneGroup::unpack<kPlanes>(plane, base, h.scale * width, around_caches, y);
+}
+
+// Group `g` of a run. The pointer of a plane that there is not stays null.
+template <int kPlanes>
+void planes_of(const BitPlanes& run, int64_t g, uint32_t** plane) {
+  for (int p = 0; p < kPlanes; ++p) plane[p] = run.plane[p] + g * (kPlaneGroupBytes / 4);
+}
+
+// 4 KB ahead: processors do not look beyond the end of a page for what to load next.
+constexpr int64_t kGroupsAhead = 4;
+
+void prefetch_group(const float* x) {
+  constexpr int64_t kLineFloats = 16;
+  for (int64_t i = 0; i < kPlaneGroup; i += kLineFloats) __builtin_prefetch(x + i);
+}
+
+// 256 values of x to encode group g of `to`. True when the group has to be kept exact.
+template <int kBits>
+bool encode_group(uint64_t key, const float* x, const BitPlanes& to, int64_t g) {
+  float minimum, maximum;
+  Header header = {0, 0, true};
+  if (PlaneGroup::find_range(x, &minimum, &maximum)) {
+    header = Header::of_range(minimum, maximum, kBits);
+  }
+  to.headers[g] = header.packed();
+  uint32_t* plane[kMaxPlanes] = {};
+  planes_of<kBits>(to, g, plane);
+  if (header.is_exact) {
+    for (int p = 0; p < kBits; ++p) std::memset(plane[p], 0, kPlaneGroupBytes);
+  } else {
+    PlaneGroup::pack<kBits>(x, header.minimum, header.inverse(), key, plane);
+  }
+  return header.is_exact;
+}
+
+template <int kBits>
+int64_t encode(uint64_t key, int64_t first_group, int64_t n, const float* x, const BitPlanes& to) {
+  std::atomic<int64_t> n_exact{0};
+  const int64_t n_groups = (n + kPlaneGroup - 1) / kPlaneGroup;
+  for_each_range(n_groups, kCost * kPlaneGroup, [&](int64_t from, int64_t last) {
+    int64_t found = 0;
+    for (int64_t g = from; g < last; ++g) {
+      const float* values = x + g * kPlaneGroup;
+      if ((g + kGroupsAhead + 1) * kPlaneGroup <= n) {
+        prefetch_group(values + kGroupsAhead * kPlaneGroup);
+      }
+      float padded[kPlaneGroup];
+      const int64_t count = std::min(kPlaneGroup, n - g * kPlaneGroup);
+      if (count < kPlaneGroup) {  // with the first value: it does not change the range
+        std::fill(std::copy_n(values, count, padded), padded + kPlaneGroup, values[0]);
+        values = padded;
+      }
+      found +=
+          encode_group<kBits>(mix(key + static_cast<uint64_t>(first_group + g)), values, to, g);
+    }
+    n_exact += found;
+  });
+  return n_exact;
+}
+
+template <int kPlanes>
+void decode(const BitPlanes& from, int64_t first, int64_t n, bool around_caches, float* y) {
+  const int64_t first_group = first / kPlaneGroup;
+  const int64_t last_group = (first + n + kPlaneGroup - 1) / kPlaneGroup;
+  for_each_range(last_group - first_group, kCost * kPlaneGroup, [&](int64_t a, int64_t b) {
+    for (int64_t g = first_group + a; g < first_group + b; ++g) {
+      const uint32_t header = from.headers[g];
+      if ((header & kExactGroup) != 0) continue;
+      uint32_t* plane[kMaxPlanes] = {};
+      planes_of<kPlanes>(from, g, plane);
+      const int64_t start = g * kPlaneGroup - first;  // of the group, in y
+      if (start >= 0 && start + kPlaneGroup <= n) {
+        decode_group<kPlanes>(header, from.bits, plane, around_caches, y + start);
+      } else {
+        float values[kPlaneGroup];
+        decode_group<kPlanes>(header, from.bits, plane, false, values);
+        const int64_t begin = std::max<int64_t>(start, 0), end = std::min(start + kPlaneGroup, n);
+        std::copy(values + (begin - start), values + (end - start), y + begin);
+      }
+    }
+    if (around_caches) PlaneGroup::finish_stores();
+  });
+}
+
+using Encode = int64_t (*)(uint64_t, int64_t, int64_t, const float*, const BitPlanes&);
+using Decode = void (*)(const BitPlanes&, int64_t, int64_t, bool, float*);
+constexpr Encode kEncode[] = {encode<0>, encode<1>, encode<2>, encode<3>, encode<4>,
+                              encode<5>, encode<6>, encode<7>, encode<8>};
+constexpr Decode kDecode[] = {decode<0>, decode<1>, decode<2>, decode<3>, decode<4>,
+                              decode<5>, decode<6>, decode<7>, decode<8>};
+
+}  // namespace
+
+int64_t bitplane_encode(const StochasticRounding& rounding, int64_t first_group, int64_t n,
+                        const float* x, const BitPlanes& to) {
+  const uint64_t key = mix(mix(mix(rounding.seed) + rounding.step) + rounding.tensor);
+  return kEncode[to.bits](key, first_group, n, x, to);
+}
+
+void bitplane_decode(const BitPlanes& from, int n_planes, int64_t first, int64_t n,
+                     bool around_caches, float* y) {
+  kDecode[n_planes](from, first, n, around_caches, y);
+}
+
+}  // namespace daf::DAF_ISA

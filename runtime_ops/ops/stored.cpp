@@ -1,0 +1,189 @@
+#include "runtime_ops/ops/stored.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "runtime_ops/ops/current_store.h"
+
+namespace daf::ops {
+namespace {
+
+// What a reader holds of each tensor at a time (or one sample, if that is more): it stays in the
+// cache. As CHUNK_BYTES in exporter/compress_activations.py.
+constexpr int64_t kChunkBytes = 1 << 19;
+
+std::string_view next_part(std::string_view& text, char separator) {
+  const size_t end = std::min(text.find(separator), text.size());
+  const std::string_view part = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return part;
+}
+
+}  // namespace
+
+void* ReusedScratch::allocate(size_t size_bytes) {
+  if (n_lent_ == kMaxBlocks) throw std::bad_alloc();
+  Block& block = blocks_[n_lent_++];
+  if (n_lent_ > n_blocks_ || block.size_bytes < size_bytes) {
+    block = {source_.allocate(size_bytes), size_bytes};
+    n_blocks_ = std::max(n_blocks_, n_lent_);
+  }
+  return block.memory;
+}
+
+StoredValue::StoredValue(Arguments& args) : args_(args) {
+  source_ = args.tensors("source");
+  const std::string_view recipe = args.text("recipe");
+  for (const int64_t size : args.integers("shape")) shape_.append(size);
+  args.require(shape_.rank() >= 1 && shape_.n_elements() > 0, "a stored value has shape ", shape_);
+  sample_elements_ = shape_.product(1, shape_.rank());
+  if (shape_.rank() >= 2) channels_ = shape_[1];
+  if (shape_.rank() >= 2) spatial_ = shape_.product(2, shape_.rank());
+  const int64_t sample_bytes = sample_elements_ * static_cast<int64_t>(sizeof(float));
+  chunk_samples_ = std::clamp<int64_t>(kChunkBytes / sample_bytes, 1, shape_[0]);
+  parse(args, recipe);
+}
+
+void StoredValue::release() {
+  for (int i = 0; i < n_steps_; ++i) {
+    if (steps_[i].kind == Step::Kind::kPlanes && steps_[i].last) {
+      current_store()->release(steps_[i].entry);
+    }
+  }
+}
+
+void StoredValue::parse(Arguments& args, std::string_view recipe) {
+  const auto refuse = [&](std::string_view word) {
+    args.fail("'", std::string(word), "' is not understood; export the program again");
+  };
+  size_t n_taken = 0;
+  const auto take = [&](executorch::aten::ScalarType type, int64_t n_elements) {
+    args.require(n_taken < source_.size(), "the recipe takes more than ", source_.size(),
+                 " tensors");
+    const executorch::aten::Tensor& tensor = source_[n_taken++];
+    args.require(tensor.scalar_type() == type && tensor.numel() == n_elements &&
+                     tensor.const_data_ptr() != nullptr,
+                 "tensor ", n_taken, " of the recipe has ", tensor.numel(), " elements, expected ",
+                 n_elements);
+    return tensor.const_data_ptr();
+  };
+  constexpr auto kFloat = executorch::aten::ScalarType::Float;
+  int depth = 0;
+  std::string_view rest = recipe;
+  while (!rest.empty()) {
+    const std::string_view word = next_part(rest, ' ');
+    std::string_view parts = word;
+    const std::string_view name = next_part(parts, ':');
+    args.require(n_steps_ < kMaxSteps, "the recipe is too long");
+    Step& step = steps_[n_steps_];
+    step = Step{};
+    const auto number = [&] {
+      const std::string text(next_part(parts, ':'));
+      char* end = nullptr;
+      const float value = std::strtof(text.c_str(), &end);
+      if (text.empty() || *end != '\0') refuse(word);
+      return value;
+    };
+    if (name == "planes") {
+      step.kind = Step::Kind::kPlanes;
+      const std::string_view id = next_part(parts, ':');
+      const auto parsed = std::from_chars(id.data(), id.data() + id.size(), step.entry);
+      if (parsed.ec != std::errc() || parsed.ptr != id.data() + id.size()) refuse(word);
+      args.require(current_store() != nullptr && step.entry >= 0 &&
+                       step.entry < static_cast<int>(current_store()->plan().size()),
+                   "the program has no stored tensor ", step.entry);
+      args.require(current_store()->plan()[step.entry].n_elements == shape_.n_elements(),
+                   "stored tensor ", step.entry, " has ",
+                   current_store()->plan()[step.entry].n_elements, " elements, expected ", shape_);
+      step.last = parts == "last";
+      if (!step.last && !parts.empty()) refuse(word);
+      take(executorch::aten::ScalarType::Byte, 1);
+      ++depth;
+    } else if (name == "value") {
+      step.kind = Step::Kind::kValue;
+      step.tensor[0] = take(kFloat, shape_.n_elements());
+      ++depth;
+    } else if (name == "normalize") {
+      step.kind = Step::Kind::kNormalize;
+      step.constant = number();
+      const bool has_weight = next_part(parts, ':') == "1", has_bias = parts == "1";
+      for (int i = 0; i < 4; ++i) {
+        if (i < 2 || (i == 2 && has_weight) || (i == 3 && has_bias)) {
+          step.tensor[i] = take(kFloat, channels_);
+        }
+      }
+    } else if (name == "mask") {
+      step.kind = Step::Kind::kMask;
+      step.constant = number();
+      step.tensor[0] = take(executorch::aten::ScalarType::Int, (shape_.n_elements() + 31) / 32);
+    } else if (name == "add") {
+      step.kind = Step::Kind::kAdd;
+      --depth;
+    } else {
+      refuse(word);
+    }
+    if (depth < 1) refuse(word);
+    depth_ = std::max(depth_, depth);
+    ++n_steps_;
+  }
+  args.require(depth == 1, "the recipe leaves ", depth, " values; export the program again");
+}
+
+float* StoredValue::read(int64_t first, int64_t count) {
+  take_memory();
+  read_to(first, count, memory_);
+  return memory_;
+}
+
+void StoredValue::read_whole(float* out) {
+  if (depth_ == 1) return read_to(0, n_samples(), out);
+  take_memory();
+  for (int64_t first = 0; first < n_samples(); first += chunk_samples_) {
+    read_to(first, std::min(chunk_samples_, n_samples() - first), out + first * sample_elements_);
+  }
+}
+
+void StoredValue::take_memory() {
+  if (memory_ != nullptr) return;
+  memory_ =
+      args_.scratch().take<float>(static_cast<size_t>(depth_ * chunk_samples_ * sample_elements_));
+}
+
+void StoredValue::read_to(int64_t first, int64_t count, float* out) {
+  std::array<float*, kMaxSteps> values{};
+  values[0] = out;
+  for (int i = 1; i < depth_; ++i) {
+    values[i] = memory_ + i * chunk_samples_ * sample_elements_;
+  }
+  int top = -1;
+  for (int i = 0; i < n_steps_; ++i) run(steps_[i], first, count, top, values.data());
+}
+
+void StoredValue::run(const Step& step, int64_t first, int64_t count, int& top,
+                      float* const* values) {
+  const int64_t begin = first * sample_elements_, n = count * sample_elements_;
+  switch (step.kind) {
+    case Step::Kind::kPlanes:
+      current_store()->read(step.entry, begin, n, values[++top]);
+      return;
+    case Step::Kind::kValue:
+      std::copy_n(static_cast<const float*>(step.tensor[0]) + begin, n, values[++top]);
+      return;
+    case Step::Kind::kNormalize: {
+      const auto tensor = [&](int i) { return static_cast<const float*>(step.tensor[i]); };
+      batch_norm_eval({count, channels_, spatial_, step.constant}, values[top], tensor(2),
+                      tensor(3), tensor(0), tensor(1), values[top]);
+      return;
+    }
+    case Step::Kind::kAdd:
+      --top;
+      add_to(n, values[top + 1], values[top]);
+      return;
+    case Step::Kind::kMask:
+      apply_mask(n, static_cast<const uint32_t*>(step.tensor[0]), begin, step.constant, values[top],
+                 values[top]);
+      return;
+  }
+}
+
+}  // namespace daf::ops

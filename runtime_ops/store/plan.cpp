@@ -1,0 +1,91 @@
+#include "runtime_ops/store/plan.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "runtime_ops/store/stored_tensor.h"
+
+namespace daf {
+namespace {
+
+constexpr uint32_t kUnits = PagePool::kUnitsPerPage;
+constexpr int64_t kMaxElements = int64_t{1} << 33;  // 32 GB: what a device will not have
+
+[[noreturn]] void refuse(const std::string& text) {
+  throw std::invalid_argument("cannot make the activation store: " + text);
+}
+
+// What shares pages can always be moved together (page_pool.h), so only the sum counts.
+struct PageCount {
+  size_t whole = 0, shared_units = 0;
+
+  void add(uint32_t n_units, int times = 1) {
+    whole += static_cast<size_t>(times) * (n_units / kUnits);
+    shared_units += static_cast<size_t>(times) * (n_units % kUnits);
+  }
+  size_t total() const { return whole + (shared_units + kUnits - 1) / kUnits; }
+};
+
+template <class Add>
+size_t count_pages(const std::vector<StoreEntry>& plan, size_t page_bytes, Add add) {
+  PageCount pages;
+  for (const StoreEntry& entry : plan) {
+    const auto units = StoredTensor::units(entry.n_elements, page_bytes / kUnits);
+    pages.add(units.headers);
+    add(pages, entry, units);
+  }
+  return pages.total();
+}
+
+}  // namespace
+
+void check_plan(const std::vector<StoreEntry>& plan) {
+  for (const StoreEntry& entry : plan) {
+    const auto refuse_entry = [&](const std::string& text) {
+      refuse("tensor '" + entry.name + "' " + text + "; export the program again");
+    };
+    if (entry.n_elements < 0 || entry.n_elements > kMaxElements) {
+      refuse_entry("has " + std::to_string(entry.n_elements) + " elements, not 0 to 2^33");
+    }
+    if (entry.bits < 1 || entry.bits > kMaxPlanes) {
+      refuse_entry("has " + std::to_string(entry.bits) + " bits, not 1 to 8");
+    }
+    if (entry.min_bits < 1 || entry.min_bits > entry.bits) {
+      refuse_entry("must keep " + std::to_string(entry.min_bits) + " of its " +
+                   std::to_string(entry.bits) + " bits, not 1 to all of them");
+    }
+    if (!(entry.sensitivity >= 0)) refuse_entry("has a sensitivity that is not 0 or more");
+  }
+}
+
+void check_page_bytes(size_t page_bytes) {
+  const size_t smallest = std::max<size_t>(4096, AddressRange::os_page_bytes());
+  constexpr size_t kLargest = 1 << 20;
+  const bool is_power_of_two = (page_bytes & (page_bytes - 1)) == 0;
+  if (page_bytes < smallest || page_bytes > kLargest || !is_power_of_two) {
+    refuse("a page of " + std::to_string(page_bytes) + " bytes is not a power of two from " +
+           std::to_string(smallest) + " to " + std::to_string(kLargest));
+  }
+}
+
+size_t floor_pages(const std::vector<StoreEntry>& plan, size_t page_bytes) {
+  return count_pages(plan, page_bytes, [](PageCount& pages, auto& entry, auto& units) {
+    pages.add(units.plane, entry.min_bits);
+  });
+}
+
+size_t planned_pages(const std::vector<StoreEntry>& plan, size_t page_bytes) {
+  return count_pages(plan, page_bytes, [](PageCount& pages, auto& entry, auto& units) {
+    pages.add(units.plane, entry.bits);
+  });
+}
+
+size_t most_pages(const std::vector<StoreEntry>& plan, size_t page_bytes) {
+  return count_pages(plan, page_bytes, [](PageCount& pages, auto& entry, auto& units) {
+    pages.add(units.plane, entry.bits);
+    pages.add(units.exact);
+  });
+}
+
+}  // namespace daf

@@ -1,0 +1,23 @@
+// What a plan needs of the pool, in pages.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "runtime_ops/store/store.h"
+
+namespace daf {
+
+// Blocks of the pool have numbers of 32 bits.
+inline constexpr size_t kMaxPages = (size_t{1} << 26) - 1;
+
+// Throw std::invalid_argument.
+void check_plan(const std::vector<StoreEntry>& plan);
+void check_page_bytes(size_t page_bytes);
+
+// With min_bits or with `bits` everywhere; with every group exact on top.
+size_t floor_pages(const std::vector<StoreEntry>& plan, size_t page_bytes);
+size_t planned_pages(const std::vector<StoreEntry>& plan, size_t page_bytes);
+size_t most_pages(const std::vector<StoreEntry>& plan, size_t page_bytes);
+
+}  // namespace daf

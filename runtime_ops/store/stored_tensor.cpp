@@ -1,0 +1,118 @@
+#include "runtime_ops/store/stored_tensor.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "runtime_ops/kernels/thread_pool.h"
+
+namespace daf {
+namespace {
+
+// body(first_group, last_group) on the kernels' threads, for some 16000 values at a time.
+template <class Body>
+void for_each_part(int64_t first_group, int64_t last_group, Body body) {
+  constexpr int64_t kPart = 64;
+  auto run = [&](int64_t part) {
+    const int64_t from = first_group + part * kPart;
+    body(from, std::min(last_group, from + kPart));
+  };
+  run_tasks((last_group - first_group + kPart - 1) / kPart,
+            [](void* r, int64_t part, int) { (*static_cast<decltype(run)*>(r))(part); }, &run);
+}
+
+}  // namespace
+
+StoredTensor::Units StoredTensor::units(int64_t n_elements, size_t unit_bytes) {
+  const auto to_units = [&](int64_t size_bytes) {
+    return static_cast<uint32_t>((static_cast<size_t>(size_bytes) + unit_bytes - 1) / unit_bytes);
+  };
+  const int64_t n = n_groups(n_elements);
+  return {to_units(n * 4), to_units(n * kPlaneGroupBytes), to_units(n * kExactBytes)};
+}
+
+size_t StoredTensor::stored_bytes() const {
+  const int64_t n = headers.n_units == 0 ? 0 : n_groups(n_elements);
+  return static_cast<size_t>(n * (4 + bits * kPlaneGroupBytes) + n_exact * kExactBytes);
+}
+
+// The groups from `group` on whose headers and planes lie together.
+StoredTensor::Run StoredTensor::run_at(const PagePool& pool, int64_t group, int n_planes) const {
+  const Piece::Span span = headers.at(pool, static_cast<size_t>(group) * 4);
+  Run run = {{}, static_cast<int64_t>(span.size_bytes / 4)};
+  run.planes.bits = made_bits;
+  run.planes.headers = reinterpret_cast<uint32_t*>(span.data);
+  for (int p = 0; p < n_planes; ++p) {
+    const Piece::Span plane = planes[p].at(pool, static_cast<size_t>(group * kPlaneGroupBytes));
+    run.planes.plane[p] = reinterpret_cast<uint32_t*>(plane.data);
+    run.n_groups =
+        std::min(run.n_groups, static_cast<int64_t>(plane.size_bytes) / kPlaneGroupBytes);
+  }
+  return run;
+}
+
+int64_t StoredTensor::encode(const PagePool& pool, const StochasticRounding& rounding,
+                             const float* x) {
+  made_bits = bits;
+  std::atomic<int64_t> n_marked{0};
+  for_each_part(0, n_groups(n_elements), [&](int64_t group, int64_t last) {
+    while (group < last) {
+      const Run run = run_at(pool, group, bits);
+      const int64_t end = std::min(last, group + run.n_groups);
+      const int64_t from = group * kPlaneGroup, to = std::min(end * kPlaneGroup, n_elements);
+      n_marked += bitplane_encode(rounding, group, to - from, x + from, run.planes);
+      group = end;
+    }
+  });
+  return n_marked;
+}
+
+void StoredTensor::keep_exact_groups(const PagePool& pool, const float* x) {
+  uint32_t number = 0;
+  for (int64_t group = 0, end; group < n_groups(n_elements); group = end) {
+    const Run run = run_at(pool, group, 0);
+    end = std::min(n_groups(n_elements), group + run.n_groups);
+    for (int64_t g = group; g < end; ++g) {
+      uint32_t& header = run.planes.headers[g - group];
+      if ((header & kExactGroup) == 0) continue;
+      const int64_t count = std::min(kPlaneGroup, n_elements - g * kPlaneGroup);
+      std::memcpy(exact.at(pool, number * static_cast<size_t>(kExactBytes)).data,
+                  x + g * kPlaneGroup, static_cast<size_t>(count) * sizeof(float));
+      header = kExactGroup | number++;
+    }
+  }
+}
+
+void StoredTensor::decode(const PagePool& pool, int64_t first, int64_t count, float* out) const {
+  // More than the last cache of most processors holds.
+  constexpr int64_t kLarge = 4 << 20;
+  const int64_t last = n_groups(first + count);
+  for_each_part(first / kPlaneGroup, last, [&](int64_t group, int64_t last_group) {
+    while (group < last_group) {
+      Run run = run_at(pool, group, bits);
+      run.n_groups = std::min(run.n_groups, last_group - group);
+      const int64_t from = std::max(first, group * kPlaneGroup);
+      const int64_t to = std::min(first + count, (group + run.n_groups) * kPlaneGroup);
+      decode_run(pool, run, group, from, to - from, count >= kLarge, out + (from - first));
+      group += run.n_groups;
+    }
+  });
+}
+
+void StoredTensor::decode_run(const PagePool& pool, const Run& run, int64_t group, int64_t first,
+                              int64_t count, bool around_caches, float* out) const {
+  bitplane_decode(run.planes, bits, first - group * kPlaneGroup, count, around_caches, out);
+  if (n_exact == 0) return;
+  for (int64_t g = 0; g < run.n_groups; ++g) {
+    const uint32_t header = run.planes.headers[g];
+    if ((header & kExactGroup) == 0) continue;
+    const size_t number = header & ~kExactGroup;
+    const Piece::Span span = exact.at(pool, number * static_cast<size_t>(kExactBytes));
+    const int64_t start = (group + g) * kPlaneGroup;
+    const int64_t from = std::max(first, start), to = std::min(first + count, start + kPlaneGroup);
+    std::memcpy(out + (from - first), reinterpret_cast<const float*>(span.data) + (from - start),
+                static_cast<size_t>(to - from) * sizeof(float));
+  }
+}
+
+}  // namespace daf

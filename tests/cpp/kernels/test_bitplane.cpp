@@ -1,0 +1,374 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "tests/cpp/kernels/reference.h"
+
+namespace daf::testing {
+namespace {
+
+// An encoded tensor in blocks of exactly its size: a sanitizer sees what is touched beyond.
+struct Encoded {
+  Encoded(int bits, const Floats& x, StochasticRounding rounding = {1, 2, 3},
+          int64_t first_group = 0)
+      : n(static_cast<int64_t>(x.size())), headers(n_groups(), 0xdeadbeef) {
+    run.bits = bits;
+    run.headers = headers.data();
+    for (int p = 0; p < bits; ++p) {
+      planes[p].assign(n_groups() * 8, 0xdeadbeef);
+      run.plane[p] = planes[p].data();
+    }
+    n_exact = bitplane_encode(rounding, first_group, n, x.data(), run);
+  }
+
+  size_t n_groups() const { return static_cast<size_t>((n + kPlaneGroup - 1) / kPlaneGroup); }
+
+  Floats decode(int n_planes, int64_t first, int64_t count) const {
+    Floats y = unset_floats(count);
+    bitplane_decode(run, n_planes, first, count, false, y.data());
+    return y;
+  }
+  Floats decode(int n_planes) const { return decode(n_planes, 0, n); }
+  Floats decode() const { return decode(run.bits); }
+
+  float minimum(size_t g) const { return float_of(headers[g] << 16); }
+  float scale(size_t g) const { return float_of(headers[g] & 0xffff0000); }
+
+  static float float_of(uint32_t bits) {
+    float value;
+    std::memcpy(&value, &bits, sizeof(value));
+    return value;
+  }
+
+  int64_t n;
+  std::vector<uint32_t> headers;
+  std::array<std::vector<uint32_t>, kMaxPlanes> planes;
+  BitPlanes run = {};
+  int64_t n_exact = 0;
+};
+
+// The code of element i as kernels.h and scalar/plane_group.h describe it, in double and without
+// any blocks.
+uint32_t code_of(const StochasticRounding& rounding, uint64_t i, double t, int bits) {
+  const auto mix = [](uint64_t v) {
+    v += 0x9e3779b97f4a7c15;
+    v = (v ^ v >> 30) * 0xbf58476d1ce4e5b9;
+    v = (v ^ v >> 27) * 0x94d049bb133111eb;
+    return v ^ v >> 31;
+  };
+  const uint64_t tensor = mix(mix(mix(rounding.seed) + rounding.step) + rounding.tensor);
+  const uint64_t key = mix(tensor + i / 256);
+  const uint64_t word = i % 256 / 32, lane = i % 16;
+  uint32_t s = static_cast<uint32_t>(key + lane * 0x9e3779b9);
+  s = (s ^ s >> 16) * 0x7feb352d;
+  s = ((s ^ s >> 15) + static_cast<uint32_t>(key >> 32)) * 0x846ca68b;
+  s ^= s >> 16;
+  for (uint64_t k = 0; k <= word; ++k) s = s * 0x915f77f5 + 0x3c6ef35f;
+  const uint32_t u = i % 32 < 16 ? s & 0xffff : s >> 16;
+  const double code = std::floor((std::floor(t * 65536) + u) / 65536);
+  return static_cast<uint32_t>(std::min(code, std::exp2(bits) - 1));
+}
+
+const int64_t kSizes[] = {0, 1, 31, 255, 256, 257, 100000};
+
+TEST(BitPlane, LayoutIsWhatItSays) {
+  // 0, 1, 2, 3 again and again: at 2 bits the codes are the values, whatever the random numbers.
+  Floats x(260);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 4);
+  const Encoded encoded(2, x);
+  const std::vector<uint32_t> headers = {0x3f800000, 0x3f800000};  // scale 1, minimum 0
+  std::vector<uint32_t> high(16, 0xcccccccc), low(16, 0xaaaaaaaa);
+  for (int word = 8; word < 16; ++word) high[word] = low[word] = 0;  // padded with the first, 0
+  high[8] = 0xc, low[8] = 0xa;
+  EXPECT_EQ(encoded.headers, headers);
+  EXPECT_EQ(encoded.planes[0], high);
+  EXPECT_EQ(encoded.planes[1], low);
+  EXPECT_EQ(encoded.decode(), x);
+}
+
+TEST(BitPlane, CodesComeFromTheDocumentedBits) {
+  const StochasticRounding rounding = {0x123456789abcdef0, 77, 5};
+  for (int bits = 1; bits <= 8; ++bits) {
+    const Floats x = random_floats(1000, 1, -3, 5);
+    const Encoded encoded(bits, x, rounding, 9);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double minimum = encoded.minimum(i / 256), scale = encoded.scale(i / 256);
+      const float t = (x[i] - encoded.minimum(i / 256)) * (65536.0f / encoded.scale(i / 256));
+      const uint32_t code = code_of(rounding, 9 * 256 + i, t / 65536.0, bits);
+      EXPECT_NEAR(encoded.decode()[i], minimum + scale * code, 1e-5)
+          << bits << " bits, value " << i;
+    }
+  }
+}
+
+TEST(BitPlane, HeadersEncloseTheValues) {
+  const Floats x = random_floats(256 * 200, 3, -1, 1);
+  for (int bits = 1; bits <= 8; ++bits) {
+    Floats y = x;
+    for (size_t i = 0; i < y.size(); ++i)
+      y[i] = y[i] * std::exp2f(static_cast<float>(i / 256 % 40) - 20) + 0.7f;
+    const Encoded encoded(bits, y);
+    for (size_t g = 0; g < encoded.n_groups(); ++g) {
+      const double top =
+          encoded.minimum(g) + static_cast<double>(encoded.scale(g)) * (std::exp2(bits) - 1);
+      const auto [low, high] = std::minmax_element(y.begin() + g * 256, y.begin() + (g + 1) * 256);
+      EXPECT_LE(encoded.minimum(g), *low);
+      EXPECT_GE(top * (1 + 1e-6), *high);
+    }
+  }
+}
+
+TEST(BitPlane, EveryValueIsWithinAStep) {
+  for (const int64_t n : kSizes) {
+    const Floats x = random_floats(n, 2, -2, 3);
+    for (int bits = 1; bits <= 8; ++bits) {
+      const Encoded encoded(bits, x);
+      const Floats y = encoded.decode();
+      for (size_t i = 0; i < x.size(); ++i) {
+        ASSERT_LE(std::abs(y[i] - x[i]), encoded.scale(i / 256) * 1.0001f)
+            << bits << " bits, value " << i << " of " << n;
+      }
+    }
+  }
+}
+
+TEST(BitPlane, WithoutPlanesAGroupIsTheMiddleOfItsRange) {
+  for (const int64_t n : kSizes) {
+    const Encoded encoded(0, random_floats(n, 2, -2, 2));
+    const Floats y = encoded.decode();
+    for (size_t i = 0; i < y.size(); ++i) {
+      EXPECT_EQ(y[i], encoded.minimum(i / 256) + encoded.scale(i / 256) / 2);
+    }
+  }
+}
+
+TEST(BitPlane, DroppedPlanesReadAsTheMiddleOfWhatTheyCouldSay) {
+  const Floats x = random_floats(1000, 4, -1, 1);
+  for (int bits = 1; bits <= 8; ++bits) {
+    const Encoded encoded(bits, x);
+    const Floats all = encoded.decode();
+    for (int kept = 0; kept < bits; ++kept) {
+      const Floats y = encoded.decode(kept);
+      for (size_t i = 0; i < y.size(); ++i) {
+        const double minimum = encoded.minimum(i / 256), scale = encoded.scale(i / 256);
+        const double width = std::exp2(bits - kept), code = std::round((all[i] - minimum) / scale);
+        const double expected = std::floor(code / width) * width + (width - 1) / 2;
+        EXPECT_NEAR(y[i], minimum + scale * expected, 1e-5) << kept << " of " << bits;
+      }
+    }
+  }
+}
+
+TEST(BitPlane, RangesAreWhatTheWholeIs) {
+  const Floats x = random_floats(1500, 5);
+  const Encoded encoded(3, x);
+  const Floats whole = encoded.decode();
+  for (const int64_t first : {0, 1, 255, 256, 257, 300, 1024, 1499, 1500}) {
+    for (const int64_t count : {0, 1, 100, 256, 300, 513, 1500}) {
+      if (first + count > 1500) continue;
+      const Floats part(whole.begin() + first, whole.begin() + first + count);
+      EXPECT_EQ(encoded.decode(3, first, count), part) << first << ", " << count;
+    }
+  }
+}
+
+TEST(BitPlane, WritingAroundTheCachesChangesNothing) {
+  const Floats x = random_floats(3000, 6);
+  for (int bits = 1; bits <= 8; ++bits) {
+    const Encoded encoded(bits, x);
+    for (const int64_t shift : {0, 1}) {  // not aligned for one of them
+      alignas(64) float y[3008] = {};
+      bitplane_decode(encoded.run, bits, 0, 3000, true, y + shift);
+      EXPECT_EQ(Floats(y + shift, y + shift + 3000), encoded.decode());
+      EXPECT_EQ(y[3000 + shift], 0);
+    }
+  }
+}
+
+TEST(BitPlane, RoundingIsUnbiased) {
+  const int n_seeds = 400;
+  for (const int bits : {1, 2, 4}) {
+    const Floats x = random_floats(512, 7, -1, 1);
+    Doubles mean(x.size());
+    double step = 0;
+    for (int seed = 0; seed < n_seeds; ++seed) {
+      const Encoded encoded(bits, x, {static_cast<uint64_t>(seed), 1, 2});
+      const Floats y = encoded.decode();
+      for (size_t i = 0; i < x.size(); ++i) mean[i] += y[i] / static_cast<double>(n_seeds);
+      step = encoded.scale(0);
+    }
+    double total = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      // The standard deviation of one rounding is at most half a step.
+      EXPECT_NEAR(mean[i], x[i], 5 * 0.5 * step / std::sqrt(n_seeds)) << bits << " bits, " << i;
+      total += (mean[i] - x[i]) / static_cast<double>(x.size());
+    }
+    EXPECT_NEAR(total, 0, 5 * 0.5 * step / std::sqrt(n_seeds * 512.0)) << bits;
+  }
+}
+
+// Rounding errors in units of a step, of values that lie evenly between codes.
+Doubles errors(const StochasticRounding& rounding, int64_t n, int64_t first_group = 0) {
+  Floats x = random_floats(n, 8, 0, 3);
+  for (size_t i = 0; i < x.size(); i += 256) x[i] = 0, x[i + 1] = 3;
+  const Encoded encoded(2, x, rounding, first_group);
+  const Floats y = encoded.decode();
+  Doubles e(x.size());
+  for (size_t i = 0; i < x.size(); ++i) e[i] = y[i] - x[i];
+  return e;
+}
+
+double correlation(const Doubles& a, const Doubles& b) {
+  double ab = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) ab += a[i] * b[i], aa += a[i] * a[i], bb += b[i] * b[i];
+  return ab / std::sqrt(aa * bb);
+}
+
+TEST(BitPlane, RoundingErrorsDoNotCorrelate) {
+  const int64_t n = 1 << 18;
+  const double tolerance = 5 / std::sqrt(static_cast<double>(n));
+  const Doubles e = errors({1, 2, 3}, n);
+  // Neighbours; the two halves of a random number; its next step; the next group.
+  for (const int64_t distance : {1, 2, 8, 16, 31, 32, 64, 128, 224, 255, 256, 512}) {
+    const Doubles a(e.begin(), e.end() - distance), b(e.begin() + distance, e.end());
+    EXPECT_NEAR(correlation(a, b), 0, tolerance) << distance;
+  }
+  for (const StochasticRounding& other :
+       {StochasticRounding{2, 2, 3}, StochasticRounding{1, 3, 3}, StochasticRounding{1, 2, 4},
+        StochasticRounding{2, 1, 3}, StochasticRounding{1, 3, 2}}) {
+    EXPECT_NEAR(correlation(e, errors(other, n)), 0, tolerance);
+  }
+  EXPECT_EQ(e, errors({1, 2, 3}, n));
+}
+
+TEST(BitPlane, AnElementHasItsOwnNumberWhereverItIsEncoded) {
+  const Floats x = random_floats(256 * 10, 9);
+  const Encoded whole(2, x);
+  const Encoded part(2, Floats(x.begin() + 256 * 4, x.end()), {1, 2, 3}, 4);
+  const Floats y = whole.decode();
+  EXPECT_EQ(part.decode(), Floats(y.begin() + 256 * 4, y.end()));
+}
+
+TEST(BitPlane, ConstantGroups) {
+  for (const float value : {0.0f, 1.0f, -3.5f, 0x1p-130f, 0x1p127f}) {  // exact in bfloat16
+    const Encoded encoded(2, Floats(300, value));
+    EXPECT_EQ(encoded.scale(0), 0);
+    EXPECT_EQ(encoded.decode(), Floats(300, value));
+    EXPECT_EQ(encoded.decode(0), Floats(300, value));
+  }
+  for (const float value : {1.1f, -1.1f}) {
+    for (const float y : Encoded(2, Floats(300, value)).decode()) EXPECT_NEAR(y, value, 1.0 / 128);
+  }
+}
+
+TEST(BitPlane, ZeroHasOneSign) {
+  Floats x(256, 0.0f);
+  for (size_t i = 0; i < x.size(); i += 3) x[i] = -0.0f;
+  for (const float y : Encoded(2, x).decode()) EXPECT_FALSE(std::signbit(y) || y != 0);
+}
+
+TEST(BitPlane, ExtremesOfRange) {
+  const float kMax = std::numeric_limits<float>::max();
+  for (int bits = 1; bits <= 8; ++bits) {
+    Floats wide = random_floats(256, 10), tiny = wide;
+    for (float& v : wide) v *= 0x1p125f;
+    for (float& v : tiny) v *= 0x1p-130f;
+    wide[5] = 0x1p126f;
+    for (const Floats& x : {wide, tiny}) {
+      const Encoded encoded(bits, x);
+      EXPECT_EQ(encoded.n_exact, 0);
+      const Floats y = encoded.decode();
+      for (size_t i = 0; i < x.size(); ++i) {
+        EXPECT_LE(std::abs(static_cast<double>(y[i]) - x[i]), encoded.scale(0) * 1.0001);
+      }
+    }
+    // No header can hold what is between -max and max, nor the step above max.
+    EXPECT_EQ(Encoded(bits, {-kMax, kMax}).n_exact, 1);
+    EXPECT_EQ(Encoded(bits, {-kMax, 0}).n_exact, 1);
+  }
+}
+
+TEST(BitPlane, GroupsThatAreNotFiniteAreMarked) {
+  for (const float value : {kNan, kInf, -kInf}) {
+    for (const size_t place : {256, 300, 511, 700}) {
+      Floats x = random_floats(701, 12);
+      x[place] = value;
+      const size_t group = place / 256;
+      for (int bits = 0; bits <= 8; ++bits) {
+        const Encoded encoded(bits, x), clean(bits, random_floats(701, 12));
+        EXPECT_EQ(encoded.n_exact, 1);
+        const Floats y = encoded.decode(), expected = clean.decode();
+        for (size_t g = 0; g < 3; ++g) {
+          EXPECT_EQ(encoded.headers[g] & kExactGroup, g == group ? kExactGroup : 0);
+          EXPECT_TRUE(g == group || encoded.headers[g] == clean.headers[g]);
+        }
+        for (size_t i = 0; i < x.size(); ++i) {
+          if (i / 256 == group) {
+            EXPECT_TRUE(std::isnan(y[i]));  // not written
+          } else {
+            EXPECT_EQ(y[i], expected[i]);
+          }
+        }
+        for (int p = 0; p < bits; ++p) EXPECT_EQ(encoded.planes[p][8 * group + 3], 0u);
+      }
+    }
+  }
+}
+
+// ---- the same on every instruction set and with any number of threads ----
+
+class BitPlaneSame : public ::testing::Test {
+ protected:
+  ~BitPlaneSame() override {
+    select_isa(isa_);
+    set_threads(threads_);
+  }
+
+ private:
+  std::string isa_ = current_isa();
+  int threads_ = n_threads();
+};
+
+TEST_F(BitPlaneSame, OnEveryInstructionSet) {
+  Floats x = random_floats(100000, 13, -2, 2);
+  for (size_t i = 0; i < 20000; ++i) x[i] = std::max(x[i], 0.0f);
+  for (size_t i = 30000; i < 40000; ++i) x[i] *= std::exp2f(static_cast<float>(i % 250) - 125);
+  for (size_t i = 40000; i < 50000; ++i) x[i] = std::exp2f(-140) * static_cast<float>(i % 9);
+  x[60000] = kNan, x[61000] = kInf, x[62000] = -0.0f;
+  for (int bits = 0; bits <= 8; ++bits) {
+    select_isa("scalar");
+    const Encoded expected(bits, x);
+    for (const std::string& isa : available_isas()) {
+      select_isa(isa);
+      const Encoded actual(bits, x);
+      EXPECT_EQ(actual.headers, expected.headers) << isa;
+      EXPECT_EQ(actual.planes, expected.planes) << isa;
+      EXPECT_EQ(actual.n_exact, 2);
+      for (int kept = 0; kept <= bits; ++kept) {
+        select_isa("scalar");
+        const Floats y = expected.decode(kept);
+        select_isa(isa);
+        const Floats z = actual.decode(kept);
+        EXPECT_EQ(std::memcmp(y.data(), z.data(), y.size() * sizeof(float)), 0) << isa << kept;
+      }
+    }
+  }
+}
+
+TEST_F(BitPlaneSame, WithAnyNumberOfThreads) {
+  Floats x = random_floats(300001, 14);
+  x[1000] = x[200000] = x[300000] = kNan;
+  set_threads(1);
+  const Encoded expected(3, x);
+  for (const int threads : {2, 3, 5}) {
+    set_threads(threads);
+    const Encoded actual(3, x);
+    EXPECT_EQ(actual.headers, expected.headers);
+    EXPECT_EQ(actual.planes, expected.planes);
+    EXPECT_EQ(actual.n_exact, 3);
+    expect_close(actual.decode(), to_doubles(expected.decode()), 0);
+  }
+}
+
+}  // namespace
+}  // namespace daf::testing

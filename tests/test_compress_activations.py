@@ -1,0 +1,142 @@
+"""What the store changes in a graph, seen on small models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from training import Export, Options, Sgd, export_program, load_model_file
+
+MODEL = """
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {layers}
+
+    def forward(self, x):
+        {forward}
+
+def model():
+    torch.manual_seed(0)
+    return Net()
+
+def batch():
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(4, 8, 12, 12, generator=generator), torch.arange(4) % 3
+
+def loss(output, target):
+    return F.cross_entropy(output.mean((2, 3)) if output.dim() == 4 else output, target)
+"""
+
+BLOCK = "self.conv = nn.Conv2d(8, 8, 3, padding=1); self.bn = nn.BatchNorm2d(8); self.head = nn.Conv2d(8, 3, 3)"
+
+
+def export_compressed(folder: Path, layers: str, forward: str, bits: int | None = None) -> Export:
+    path = folder / "net.py"
+    path.write_text(MODEL.format(layers=layers, forward=forward))
+    options = Options(load_model_file(str(path), {}), folder / "net.pte", Sgd(), activations="daf", bits=bits)
+    return export_program(options)
+
+
+def schemes(export: Export) -> dict[str, str]:
+    return {scheme.activation.name: scheme.name for scheme in export.schemes if scheme.name != "keep"}
+
+
+def calls(export: Export, operator: str) -> list[torch.fx.Node]:
+    nodes = export.programs["train_step"].graph.nodes
+    return [node for node in nodes if node.op == "call_function" and f"daf.{operator}." in str(node.target)]
+
+
+def recipes(export: Export, operator: str) -> list[str]:
+    return [str(node.args[2]) for node in calls(export, operator)]
+
+
+def test_conv_bn_relu_is_one_set_of_planes_and_a_mask(tmp_path: Path) -> None:
+    export = export_compressed(tmp_path, BLOCK, "return self.head(F.relu(self.bn(self.conv(x))))")
+    assert sorted(schemes(export).values()) == ["mask+derive", "planes"]
+    assert len(calls(export, "stash")) == 1
+    # The head's weight gradient reads relu(bn(conv)) as mask x normalised planes; the norm's backward frees them.
+    assert recipes(export, "stored_convolution_weight_grad") == ["planes:0 normalize:1e-05:1:1 mask:0.0"]
+    assert recipes(export, "stored_batch_norm_backward") == ["planes:0:last"]
+    assert not calls(export, "fetch")
+
+
+def test_a_residual_sum_derives_from_both_branches(tmp_path: Path) -> None:
+    layers = BLOCK + "; self.other = nn.Conv2d(8, 8, 1); self.bn2 = nn.BatchNorm2d(8)"
+    export = export_compressed(
+        tmp_path, layers, "return self.head(F.relu(self.bn(self.conv(x)) + self.bn2(self.other(x))))"
+    )
+    assert recipes(export, "stored_convolution_weight_grad") == [
+        "planes:0 normalize:1e-05:1:1 planes:1 normalize:1e-05:1:1 add mask:0.0"
+    ]
+
+
+def test_a_chain_that_would_get_long_keeps_planes_of_its_own(tmp_path: Path) -> None:
+    layers = (
+        "self.convs = nn.ModuleList(nn.Conv2d(8, 8, 3, padding=1) for _ in range(5)); self.head = nn.Conv2d(8, 3, 3)"
+    )
+    layers += "; self.norms = nn.ModuleList(nn.BatchNorm2d(8) for _ in range(5))"
+    forward = "\n        ".join(
+        ["for conv, bn in zip(self.convs, self.norms):", "    x = F.relu(bn(conv(x)) + x)", "return self.head(x)"]
+    )
+    export = export_compressed(tmp_path, layers, forward)
+    found = list(schemes(export).values())
+    assert "mask+planes" in found
+    assert max(scheme.n_terms for scheme in export.schemes) <= 3
+
+
+def test_a_lone_relu_keeps_one_bit_per_element(tmp_path: Path) -> None:
+    layers = "self.conv = nn.Conv2d(8, 16, 3)"
+    export = export_compressed(tmp_path, layers, "return F.relu(self.conv(x)).sum((2, 3))[:, :3]")
+    assert list(schemes(export).values()) == ["mask"]
+    assert len(calls(export, "activation_with_mask")) == len(calls(export, "masked_gradient")) == 1
+
+
+def test_relu6_has_a_mask_and_its_output_planes(tmp_path: Path) -> None:
+    """The output is not a linear function of the input: it cannot be derived without a bias."""
+    export = export_compressed(tmp_path, BLOCK, "return self.head(F.relu6(self.bn(self.conv(x))))")
+    assert sorted(schemes(export).values()) == ["mask+planes", "planes"]
+
+
+def test_every_entry_is_read_after_it_is_stored_and_freed_once(tmp_path: Path) -> None:
+    from zoo_settings import SMALL
+
+    for model in SMALL:
+        file = load_model_file(model, {k: str(v) for k, v in SMALL[model].items()})
+        export = export_program(Options(file, tmp_path / "p.pte", Sgd(), activations="daf"))
+        stored: set[int] = set()
+        for node in export.programs["train_step"].graph.nodes:
+            if "daf.stash." in str(node.target):
+                stored.add(int(node.args[1]))
+                continue
+            for argument in node.args:
+                for word in argument.split() if isinstance(argument, str) and "planes:" in argument else ():
+                    if word.startswith("planes:"):
+                        entry = int(word.split(":")[1])
+                        assert entry in stored, f"{model}: {node.name} reads entry {entry} before or after its time"
+                        if word.endswith(":last"):
+                            stored.remove(entry)
+        assert not stored, f"{model} never frees {stored}"
+
+
+@pytest.mark.parametrize("bits", [1, 3, 8])
+def test_bits_say_what_is_stored(bits: int, tmp_path: Path) -> None:
+    export = export_compressed(tmp_path, BLOCK, "return self.head(F.relu(self.bn(self.conv(x))))", bits)
+    assert export.written is not None
+    entries = export.written.manifest["store"]["entries"]
+    assert [entry["bits"] for entry in entries] == [bits] * (1 if bits <= 4 else 2)  # derived, or planes of its own
+    n = entries[0]["n_elements"]
+    kept = {k["name"]: k for k in export.written.manifest["activations"]["kept"]}[entries[0]["name"]]
+    assert kept["stored_bytes"] == n // 256 * (4 + 32 * bits)
+
+
+def test_weights_are_not_activations(tmp_path: Path) -> None:
+    export = export_compressed(tmp_path, BLOCK, "return self.head(F.relu(self.bn(self.conv(x))))")
+    names = {name for name, _ in nn.Module.named_parameters(export.model)}
+    assert not names & set(schemes(export))

@@ -1,0 +1,1 @@
+"""Reading traces: rows, one-pass statistics, and writers of other formats."""
