@@ -34,5 +34,8 @@ def _freed(n: int, bits: int) -> int:
 
 def _cost(n: int, sensitivity: float, bits: int) -> float:
     """Of dropping the lowest of `bits` planes, per byte."""
-    error, more = 1 / (2**bits - 1) ** 2, 1 / (2 ** (bits - 1) - 1) ** 2
-    return sensitivity * (more - error) / _freed(n, bits)
+    return sensitivity * (_error(bits - 1) - _error(bits)) / _freed(n, bits)
+
+
+def _error(bits: int) -> float:
+    return 1.0 / float(2**bits - 1) ** 2

@@ -20,11 +20,11 @@ missing_packages() {
   elif ! echo '#include <gtest/gtest.h>' | g++ -E -x c++ - >/dev/null 2>&1; then
     echo libgtest-dev
   fi
-  command -v aarch64-linux-gnu-g++ >/dev/null || echo g++-aarch64-linux-gnu # tests for arm64
-  command -v qemu-aarch64-static >/dev/null || echo qemu-user-static
   # For the tests of pages and of devices.
   command -v chromium >/dev/null || command -v google-chrome >/dev/null || echo chromium
   command -v ip >/dev/null || [ -x /usr/sbin/ip ] || echo iproute2
+  command -v aarch64-linux-gnu-g++ >/dev/null || echo g++-aarch64-linux-gnu # tests for arm64
+  command -v qemu-aarch64-static >/dev/null || echo qemu-user-static
   "$python" -c 'import ensurepip' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null ||
     echo python3-dev
