@@ -512,6 +512,11 @@ def nll_loss_backward(
     return result / total_weight if reduction == 1 else result
 
 
+def cross_entropy_backward(grad: Tensor, log_p: Tensor, *rest: Any) -> Tensor:
+    grad_log_p = nll_loss_backward(grad, log_p, *rest)
+    return grad_log_p - log_p.exp() * grad_log_p.sum(1, keepdim=True)
+
+
 def nll_loss_cases() -> Iterator[Case]:
     shapes = {"2d": ((4, 5), (4,)), "4d": ((2, 5, 3, 4), (2, 3, 4)), "3d": ((4, 5, 6), (4, 6)), "1d": ((5,), ())}
     for (label, (shape, target_shape)), reduction in itertools.product(shapes.items(), range(3)):
@@ -526,6 +531,8 @@ def nll_loss_cases() -> Iterator[Case]:
                 backward = (rand(*loss.shape), log_p, target, settings[0], total, *forward[3:])
                 grads = (0,) if reduction == 0 else ()
                 yield Case("nll_loss_backward", name, backward, nll_loss_backward, (*grads, 1, 2) if batched else ())
+                if log_p.dim() == 2:
+                    yield Case("cross_entropy_backward", name, backward, cross_entropy_backward, (*grads, 1, 2))
     nothing_counts = (rand(3, 5), torch.full((3,), -100), None, 1, -100)
     yield Case("nll_loss", "all-ignored", nothing_counts, nll_loss)
 

@@ -27,7 +27,7 @@ from daf.exporter.fuse_optimizer import AdamW, Sgd
 
 MODELS = sorted(str(path) for path in (Path(__file__).parent / "models").glob("*.py"))
 N_STEPS = 20
-N_BATCHES = 8
+N_BATCHES = 24
 N_DRAWS = 12  # of the first step, which decide whether float32 decides it
 N_RUNS = 3
 FIRST_STEP_LIMIT = 1e-4
