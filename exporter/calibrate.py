@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from daf import native
+from daf.errors import Exit, UserError
 from daf.exporter.check import LARGE_LR, program_gradients
 from daf.exporter.schemes import MAX_BITS
 from daf.files import atomic_write
@@ -29,7 +32,7 @@ def calibrate(export: Export, n_batches: int, on_activation: Callable[[int, int]
     assert export.written is not None
     cache = _cache_path(export.written.manifest["program"]["sha256"], n_batches)
     entries = export.store.entries
-    names = [entry.name for entry in entries]
+    names = [entry.activation.name for entry in entries]
     if (known := _read(cache, names)) is not None:
         return known
     measure = _Measure(export)
@@ -45,14 +48,19 @@ def calibrate(export: Export, n_batches: int, on_activation: Callable[[int, int]
             bits[i] = MAX_BITS
             apart = max(_distance(a, b), 2 * max(_distance(a, exact), _distance(b, exact)))
             total[name] += apart / n_batches
-    cache.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(cache) as file:
-        file.write(json.dumps(total).encode())
+    if not all(math.isfinite(sensitivity) for sensitivity in total.values()):
+        raise UserError(
+            "cannot calibrate: the gradients of the example batch are not finite; check batch() and loss()", Exit.MODEL
+        )
+    with suppress(OSError, UserError):  # a cache that cannot be written costs time, no more
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(cache) as file:
+            file.write(json.dumps(total).encode())
     return total
 
 
 class _Measure:
-    """Runs single steps from the same state."""
+    """Runs single steps from the same state, without a budget."""
 
     def __init__(self, export: Export) -> None:
         assert export.written is not None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from daf.cli_errors import run_command
-from daf.cli_types import BITS, SIZE
+from daf.cli_types import BITS, SIZE, settings_option
 from daf.errors import Exit, UserError
 from daf.files import check_output
 from daf.text import format_bytes, format_table
@@ -32,21 +32,11 @@ Examples:
 """
 
 
-def _settings(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    settings = {}
-    for value in values:
-        name, separator, text = value.partition("=")
-        if not separator or not name:
-            raise click.BadParameter(f"{value!r} is not of the form name=value, as in --set width=16")
-        settings[name] = text
-    return settings
-
-
 @click.command(epilog=EPILOG)
 @click.version_option(package_name="daf-mobile")
 @click.argument("model")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The program to write, OUT.pte.")
-@click.option("--set", "settings", multiple=True, callback=_settings, metavar="NAME=VALUE", help="A model setting.")
+@settings_option
 @click.option("--batch-size", type=click.IntRange(min=1), help="Short for --set batch_size=N.")
 @click.option("--dynamic-batch", is_flag=True, help="Also run batches smaller than the exported one.")
 @click.option("--optimizer", type=click.Choice(["sgd", "adamw", "none"]), default="sgd", show_default=True)
@@ -135,8 +125,10 @@ def export(
         dynamic_batch=dynamic_batch,
         dump=dump,
     )
-    exported = export_program(options, progress.phase)
-    progress.done()
+    try:
+        exported = export_program(options, progress.phase)
+    finally:
+        progress.done()  # an error begins a line of its own
     if calibrate:
         _calibrate(exported, calibrate, quiet)
     if not quiet:

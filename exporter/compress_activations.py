@@ -34,23 +34,8 @@ daf = torch.ops.daf
 
 
 @dataclass(frozen=True)
-class StoreEntry:
-    """A tensor that the store holds; its place in the list is its id."""
-
-    scheme: AssignedScheme
-
-    @property
-    def name(self) -> str:
-        return self.scheme.activation.name
-
-    @property
-    def n_elements(self) -> int:
-        return self.scheme.n_elements
-
-
-@dataclass(frozen=True)
 class StorePlan:
-    entries: list[StoreEntry]
+    entries: list[AssignedScheme]  # that have planes; the place in the list is the id
     chunk_bytes: int  # what the readers hold at most, beside the kernels' own workspace
 
 
@@ -71,10 +56,10 @@ class _Rewrite:
     def __init__(self, edit: GraphEditor, schemes: list[AssignedScheme]) -> None:
         self.edit = edit
         self.schemes = schemes
-        self.entries: list[StoreEntry] = []
+        self.entries: list[AssignedScheme] = []
         self.chunk_bytes = 0
         self._order = {node: i for i, node in enumerate(edit.graph.nodes)}
-        self._masks: dict[Node, Node] = {}  # saved activation -> its mask
+        self._masks: dict[Node, Node] = {}  # activation function -> the mask that it makes
         self._recipes: dict[Node, Recipe] = {}  # saved activation -> how to get it back
         self._fused: dict[Node, Node] = {}  # reader -> its fused form
 
@@ -109,11 +94,11 @@ class _Rewrite:
         for reader in [r for r in backward_readers(saved) if passes_by_mask(r, saved)]:
             forward = forward_activation(reader)
             assert forward is not None
-            if saved not in self._masks:
-                self._masks[saved] = self._masked_activation(forward)
+            if forward not in self._masks:
+                self._masks[forward] = self._masked_activation(forward)
             slope = float(reader.args[3]) if reader.args[2] == "leaky_relu" else 0.0  # type: ignore[arg-type]
             with self.edit.at(reader):
-                grad = self.edit.call(daf.masked_gradient.default, reader.args[0], self._masks[saved], slope)
+                grad = self.edit.call(daf.masked_gradient.default, reader.args[0], self._masks[forward], slope)
             self.edit.replace(reader, grad)
 
     def _masked_activation(self, forward: Node) -> Node:
@@ -134,9 +119,9 @@ class _Rewrite:
         saved.meta.pop("daf_role", None)
         if scheme.value == "planes":
             entry = len(self.entries)
-            self.entries.append(StoreEntry(scheme))
+            self.entries.append(scheme)
             recipe = recipes.planes(entry, self._stash(saved, entry))
-            if scheme.mask and self._made_by(saved) == "relu":
+            if self._made_by(saved) == "relu":
                 recipe = recipe.then(recipes.mask(self._masks[saved], 0.0))
             self._recipes[saved] = recipe
         elif scheme.value == "derive":

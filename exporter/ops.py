@@ -1,18 +1,18 @@
 """The `daf::` operators: one table of schemas, and what each returns for given shapes.
 
-The exporter only ever traces them on fake tensors; the arithmetic is in `runtime_ops`. Every functional
-operator gets an out variant (ExecuTorch calls those), derived from its schema here so that the two cannot differ.
+The exporter only ever traces them on fake tensors; the arithmetic is in `runtime_ops`. Those that read and write the
+activation store are in store_ops.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-_library = torch.library.Library("daf", "DEF")
+from daf.exporter.define_operator import defines, library
 
 # Operators that update their first argument in place: they run in the program only, never while tracing. `grad` may be
 # of a block of rows (the first axis), which begins at `first_row`.
@@ -29,36 +29,10 @@ IN_PLACE: dict[str, str] = {
 }
 
 
-def _operator(schema: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Defines `daf::<function's name>` with its out variant; the decorated function is its fake."""
-
-    def define(fake: Callable[..., Any]) -> Callable[..., Any]:
-        name = fake.__name__
-        arguments, returns = schema.rsplit(" -> ", 1)
-        n_outputs = returns.count("Tensor")
-        _library.define(f"{name}{schema}")
-        letters = "abcdefgh"[:n_outputs]
-        names = ["out"] if n_outputs == 1 else [f"out{i}" for i in range(n_outputs)]
-        outs = ", ".join(f"Tensor({letter}!) {out}" for letter, out in zip(letters, names, strict=True))
-        types = ", ".join(f"Tensor({letter}!)" for letter in letters)
-        out_returns = types if n_outputs == 1 else f"({types})"
-        _library.define(f"{name}.out{arguments[:-1]}, *, {outs}) -> {out_returns}")
-        torch.library.register_fake(f"daf::{name}", fake, lib=_library)
-
-        def out_fake(*args: Any, **kwargs: Any) -> Any:
-            given = tuple(kwargs[out] for out in names)
-            return given[0] if n_outputs == 1 else given
-
-        torch.library.register_fake(f"daf::{name}.out", out_fake, lib=_library)
-        return fake
-
-    return define
-
-
 def _define_in_place() -> None:
     for name, schema in IN_PLACE.items():
-        _library.define(f"{name}{schema}")
-        torch.library.register_fake(f"daf::{name}", lambda self, *_: self, lib=_library)
+        library.define(f"{name}{schema}")
+        torch.library.register_fake(f"daf::{name}", lambda self, *_: self, lib=library)
 
 
 _define_in_place()
@@ -67,7 +41,7 @@ _define_in_place()
 # ---- matrix products and convolution ----------------------------------------------------------------------------
 
 
-@_operator("(Tensor a, Tensor b, Tensor? bias, bool transpose_a, bool transpose_b) -> Tensor")
+@defines("(Tensor a, Tensor b, Tensor? bias, bool transpose_a, bool transpose_b) -> Tensor")
 def gemm(a: Tensor, b: Tensor, bias: Tensor | None, transpose_a: bool, transpose_b: bool) -> Tensor:
     """op(a) @ op(b) + bias; a and b are both matrices or both batches of matrices."""
     rows = a.shape[-1] if transpose_a else a.shape[-2]
@@ -75,7 +49,7 @@ def gemm(a: Tensor, b: Tensor, bias: Tensor | None, transpose_a: bool, transpose
     return a.new_empty([*a.shape[:-2], rows, columns])
 
 
-@_operator(
+@defines(
     "(Tensor a, Tensor b, Tensor? bias, Tensor? addend, bool transpose_a, bool transpose_b, float alpha) -> Tensor"
 )
 def gemm_add(
@@ -95,7 +69,7 @@ def gemm_add(
 # those of `activation`.
 
 
-@_operator(
+@defines(
     "(Tensor a, Tensor b, Tensor? bias, bool transpose_a, bool transpose_b, str kind, float low, float high) -> Tensor"
 )
 def gemm_activation(
@@ -105,7 +79,7 @@ def gemm_activation(
     return gemm(a, b, bias, transpose_a, transpose_b)  # type: ignore[no-any-return]
 
 
-@_operator(
+@defines(
     "(Tensor a, Tensor b, bool transpose_a, bool transpose_b, bool a_rows_first, bool b_rows_first, "
     "bool out_rows_first, float alpha) -> Tensor"
 )
@@ -129,7 +103,7 @@ def batch_gemm(
     return a.new_empty([batch, m, heads, n] if out_rows_first else [batch, heads, m, n])
 
 
-@_operator("(Tensor x, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor")
+@defines("(Tensor x, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor")
 def convolution(
     x: Tensor,
     weight: Tensor,
@@ -147,7 +121,7 @@ def convolution(
     return x.new_empty([x.shape[0], weight.shape[0], *spatial])
 
 
-@_operator(
+@defines(
     "(Tensor grad, Tensor weight, Tensor? bias, int[] input_size, int[] stride, int[] padding, int[] dilation, "
     "int groups) -> Tensor"
 )
@@ -165,7 +139,7 @@ def convolution_input_grad(
     return grad.new_empty([grad.shape[0], weight.shape[1] * groups, *input_size])
 
 
-@_operator(
+@defines(
     "(Tensor grad, Tensor x, int[] kernel_size, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor"
 )
 def convolution_weight_grad(
@@ -183,7 +157,7 @@ def convolution_weight_grad(
 # ---- normalisation ----------------------------------------------------------------------------------------------
 
 
-@_operator(
+@defines(
     "(Tensor x, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps)"
     " -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
 )
@@ -200,14 +174,14 @@ def batch_norm_train(
     return (torch.empty_like(x), *(x.new_empty([x.shape[1]]) for _ in range(4)))
 
 
-@_operator("(Tensor x, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, float eps) -> Tensor")
+@defines("(Tensor x, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, float eps) -> Tensor")
 def batch_norm_eval(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, var: Tensor, eps: float
 ) -> Tensor:
     return torch.empty_like(x)
 
 
-@_operator(
+@defines(
     "(Tensor grad, Tensor x, Tensor? weight, Tensor mean, Tensor var, bool batch_statistics, float eps)"
     " -> (Tensor, Tensor, Tensor)"
 )
@@ -217,7 +191,7 @@ def batch_norm_backward(
     return torch.empty_like(x), x.new_empty([x.shape[1]]), x.new_empty([x.shape[1]])
 
 
-@_operator(
+@defines(
     "(Tensor x, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps, "
     "str kind, float a, float b) -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
 )
@@ -225,14 +199,14 @@ def batch_norm_activation_train(x: Tensor, *_: Any) -> tuple[Tensor, ...]:
     return (torch.empty_like(x), *(x.new_empty([x.shape[1]]) for _ in range(4)))
 
 
-@_operator(
+@defines(
     "(Tensor x, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, float eps, str kind, float a, float b) -> Tensor"
 )
 def batch_norm_activation_eval(x: Tensor, *_: Any) -> Tensor:
     return torch.empty_like(x)
 
 
-@_operator(
+@defines(
     "(Tensor grad, Tensor y, Tensor x, Tensor? weight, Tensor mean, Tensor var, bool batch_statistics, float eps, "
     "str kind, float a, float b) -> (Tensor, Tensor, Tensor)"
 )
@@ -241,14 +215,14 @@ def batch_norm_activation_backward(grad: Tensor, y: Tensor, x: Tensor, *_: Any) 
     return torch.empty_like(x), x.new_empty([x.shape[1]]), x.new_empty([x.shape[1]])
 
 
-@_operator("(Tensor x, Tensor? weight, Tensor? bias, int n_axes, float eps) -> (Tensor, Tensor, Tensor)")
+@defines("(Tensor x, Tensor? weight, Tensor? bias, int n_axes, float eps) -> (Tensor, Tensor, Tensor)")
 def layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, n_axes: int, eps: float) -> tuple[Tensor, ...]:
     """Over the last `n_axes` axes: (y, mean, 1 / standard deviation)."""
     rows = [*x.shape[: x.dim() - n_axes]]
     return torch.empty_like(x), x.new_empty(rows), x.new_empty(rows)
 
 
-@_operator("(Tensor grad, Tensor x, Tensor? weight, Tensor mean, Tensor rstd, int n_axes) -> (Tensor, Tensor, Tensor)")
+@defines("(Tensor grad, Tensor x, Tensor? weight, Tensor mean, Tensor rstd, int n_axes) -> (Tensor, Tensor, Tensor)")
 def layer_norm_backward(
     grad: Tensor, x: Tensor, weight: Tensor | None, mean: Tensor, rstd: Tensor, n_axes: int
 ) -> tuple[Tensor, ...]:
@@ -256,13 +230,13 @@ def layer_norm_backward(
     return torch.empty_like(x), x.new_empty(parameter), x.new_empty(parameter)
 
 
-@_operator("(Tensor x, Tensor? weight, Tensor? bias, int groups, float eps) -> (Tensor, Tensor, Tensor)")
+@defines("(Tensor x, Tensor? weight, Tensor? bias, int groups, float eps) -> (Tensor, Tensor, Tensor)")
 def group_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, groups: int, eps: float) -> tuple[Tensor, ...]:
     statistics = [x.shape[0], groups]
     return torch.empty_like(x), x.new_empty(statistics), x.new_empty(statistics)
 
 
-@_operator("(Tensor grad, Tensor x, Tensor? weight, Tensor mean, Tensor rstd, int groups) -> (Tensor, Tensor, Tensor)")
+@defines("(Tensor grad, Tensor x, Tensor? weight, Tensor mean, Tensor rstd, int groups) -> (Tensor, Tensor, Tensor)")
 def group_norm_backward(
     grad: Tensor, x: Tensor, weight: Tensor | None, mean: Tensor, rstd: Tensor, groups: int
 ) -> tuple[Tensor, ...]:
@@ -275,28 +249,28 @@ def group_norm_backward(
 ARITHMETIC = ("add", "subtract", "multiply", "divide")
 
 
-@_operator("(Tensor a, Tensor b, str kind) -> Tensor")
+@defines("(Tensor a, Tensor b, str kind) -> Tensor")
 def arithmetic(a: Tensor, b: Tensor, kind: str) -> Tensor:
     return a.new_empty(torch.broadcast_shapes(a.shape, b.shape))
 
 
-@_operator("(Tensor a, float b, str kind) -> Tensor")
+@defines("(Tensor a, float b, str kind) -> Tensor")
 def arithmetic_scalar(a: Tensor, b: float, kind: str) -> Tensor:
     return torch.empty_like(a)
 
 
-@_operator("(Tensor x, Tensor other, str kind, float a, float b) -> Tensor")
+@defines("(Tensor x, Tensor other, str kind, float a, float b) -> Tensor")
 def add_activation(x: Tensor, other: Tensor, kind: str, a: float, b: float) -> Tensor:
     """The activation of x + other, of one shape."""
     return torch.empty_like(x)
 
 
-@_operator("(Tensor x, int[] axes) -> Tensor")
+@defines("(Tensor x, int[] axes) -> Tensor")
 def permute(x: Tensor, axes: Sequence[int]) -> Tensor:
     return x.new_empty([x.shape[axis] for axis in axes])
 
 
-@_operator("(Tensor x, SymInt[] size) -> Tensor")
+@defines("(Tensor x, SymInt[] size) -> Tensor")
 def expand(x: Tensor, size: Sequence[int]) -> Tensor:
     """A size of -1 is that of x."""
     n_new = len(size) - x.dim()
@@ -322,33 +296,33 @@ ACTIVATION_SAVES_OUTPUT: dict[str, bool] = {
 }
 
 
-@_operator("(Tensor x, str kind, float a, float b) -> Tensor")
+@defines("(Tensor x, str kind, float a, float b) -> Tensor")
 def activation(x: Tensor, kind: str, a: float, b: float) -> Tensor:
     return torch.empty_like(x)
 
 
-@_operator("(Tensor grad, Tensor saved, str kind, float a, float b) -> Tensor")
+@defines("(Tensor grad, Tensor saved, str kind, float a, float b) -> Tensor")
 def activation_backward(grad: Tensor, saved: Tensor, kind: str, a: float, b: float) -> Tensor:
     return torch.empty_like(saved)
 
 
-@_operator("(Tensor x, int axis, bool log) -> Tensor")
+@defines("(Tensor x, int axis, bool log) -> Tensor")
 def softmax(x: Tensor, axis: int, log: bool) -> Tensor:
     return torch.empty_like(x)
 
 
-@_operator("(Tensor grad, Tensor y, int axis, bool log) -> Tensor")
+@defines("(Tensor grad, Tensor y, int axis, bool log) -> Tensor")
 def softmax_backward(grad: Tensor, y: Tensor, axis: int, log: bool) -> Tensor:
     return torch.empty_like(y)
 
 
-@_operator("(Tensor x, Tensor mask) -> Tensor")
+@defines("(Tensor x, Tensor mask) -> Tensor")
 def masked_softmax(x: Tensor, mask: Tensor) -> Tensor:
     """Over the last axis of x + mask."""
     return torch.empty_like(x)
 
 
-@_operator("(Tensor log_p, Tensor target, Tensor? weight, int reduction, int ignore_index) -> (Tensor, Tensor)")
+@defines("(Tensor log_p, Tensor target, Tensor? weight, int reduction, int ignore_index) -> (Tensor, Tensor)")
 def nll_loss(
     log_p: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
 ) -> tuple[Tensor, ...]:
@@ -356,7 +330,7 @@ def nll_loss(
     return log_p.new_empty(list(target.shape) if reduction == 0 else []), log_p.new_empty([])
 
 
-@_operator(
+@defines(
     "(Tensor grad, Tensor log_p, Tensor target, Tensor? weight, Tensor total_weight, int reduction, "
     "int ignore_index) -> Tensor"
 )
@@ -373,7 +347,7 @@ def nll_loss_backward(
     return torch.empty_like(log_p)
 
 
-@_operator(
+@defines(
     "(Tensor grad, Tensor log_p, Tensor target, Tensor? weight, Tensor total_weight, int reduction, "
     "int ignore_index) -> Tensor"
 )
@@ -402,7 +376,7 @@ def _pooled(size: int, kernel: int, stride: int, padding: int, dilation: int, ce
     return pooled
 
 
-@_operator("(Tensor x, int[] kernel, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> (Tensor, Tensor)")
+@defines("(Tensor x, int[] kernel, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> (Tensor, Tensor)")
 def max_pool2d(
     x: Tensor,
     kernel: Sequence[int],
@@ -418,7 +392,7 @@ def max_pool2d(
     return x.new_empty(shape), x.new_empty(shape, dtype=offset)
 
 
-@_operator(
+@defines(
     "(Tensor grad, Tensor offset, int[] input_size, int[] kernel, int[] stride, int[] padding, int[] dilation)"
     " -> Tensor"
 )
@@ -434,7 +408,7 @@ def max_pool2d_backward(
     return grad.new_empty([*grad.shape[:-2], *input_size])
 
 
-@_operator(
+@defines(
     "(Tensor x, int[] kernel, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, int divisor)"
     " -> Tensor"
 )
@@ -452,7 +426,7 @@ def avg_pool2d(
     return x.new_empty([*x.shape[:-2], *size])
 
 
-@_operator(
+@defines(
     "(Tensor grad, int[] input_size, int[] kernel, int[] stride, int[] padding, bool count_include_pad, int divisor)"
     " -> Tensor"
 )
@@ -468,12 +442,12 @@ def avg_pool2d_backward(
     return grad.new_empty([*grad.shape[:-2], *input_size])
 
 
-@_operator("(Tensor x, int[] output_size) -> Tensor")
+@defines("(Tensor x, int[] output_size) -> Tensor")
 def adaptive_avg_pool2d(x: Tensor, output_size: Sequence[int]) -> Tensor:
     return x.new_empty([*x.shape[:-2], *output_size])
 
 
-@_operator("(Tensor grad, int[] input_size) -> Tensor")
+@defines("(Tensor grad, int[] input_size) -> Tensor")
 def adaptive_avg_pool2d_backward(grad: Tensor, input_size: Sequence[int]) -> Tensor:
     return grad.new_empty([*grad.shape[:-2], *input_size])
 
@@ -481,188 +455,24 @@ def adaptive_avg_pool2d_backward(grad: Tensor, input_size: Sequence[int]) -> Ten
 # ---- embedding, dropout, sums -----------------------------------------------------------------------------------
 
 
-@_operator("(Tensor weight, Tensor index) -> Tensor")
+@defines("(Tensor weight, Tensor index) -> Tensor")
 def embedding(weight: Tensor, index: Tensor) -> Tensor:
     return weight.new_empty([*index.shape, weight.shape[1]])
 
 
-@_operator("(Tensor grad, Tensor index, int n_rows, int padding_idx) -> Tensor")
+@defines("(Tensor grad, Tensor index, int n_rows, int padding_idx) -> Tensor")
 def embedding_backward(grad: Tensor, index: Tensor, n_rows: int, padding_idx: int) -> Tensor:
     return grad.new_empty([n_rows, grad.shape[-1]])
 
 
-@_operator("(Tensor x, Tensor clock, float p, int layer) -> Tensor")
+@defines("(Tensor x, Tensor clock, float p, int layer) -> Tensor")
 def dropout(x: Tensor, clock: Tensor, p: float, layer: int) -> Tensor:
     """The mask comes from (seed, step, layer, index): backward is the same operator on the gradient."""
     return torch.empty_like(x)
 
 
-@_operator("(Tensor x, int[] axes, bool keepdim, bool mean) -> Tensor")
+@defines("(Tensor x, int[] axes, bool keepdim, bool mean) -> Tensor")
 def sum_axes(x: Tensor, axes: Sequence[int], keepdim: bool, mean: bool) -> Tensor:
     """`axes` are not negative and not empty."""
     shape = [1 if i in axes else size for i, size in enumerate(x.shape) if keepdim or i not in axes]
     return x.new_empty(shape)
-
-
-# ---- the activation store ---------------------------------------------------------------------------------------
-#
-# A stored value is read by a recipe, evaluated for a few samples at a time (exporter/recipe.py). `source` are the
-# tensors it takes, `shape` is that of the whole value.
-
-
-def mask_words(n_elements: int) -> int:
-    return (n_elements + 31) // 32
-
-
-@_operator("(Tensor x, str kind, float a, float b) -> (Tensor, Tensor)")
-def activation_with_mask(x: Tensor, kind: str, a: float, b: float) -> tuple[Tensor, ...]:
-    """(y, mask): bit i % 32 of word i / 32 says whether the gradient passes element i."""
-    return torch.empty_like(x), x.new_empty([mask_words(x.numel())], dtype=torch.int32)
-
-
-@_operator("(Tensor grad, Tensor mask, float slope) -> Tensor")
-def masked_gradient(grad: Tensor, mask: Tensor, slope: float) -> Tensor:
-    """grad where the mask is set, slope * grad elsewhere."""
-    return torch.empty_like(grad)
-
-
-@_operator("(Tensor x, int entry) -> Tensor")
-def stash(x: Tensor, entry: int) -> Tensor:
-    """A token that stands for the stored tensor: whoever reads it comes after this."""
-    return x.new_empty([1], dtype=torch.uint8)
-
-
-@_operator("(Tensor[] source, str recipe, int[] shape) -> Tensor")
-def fetch(source: Sequence[Tensor], recipe: str, shape: Sequence[int]) -> Tensor:
-    return source[0].new_empty(list(shape), dtype=torch.float32)
-
-
-@_operator(
-    "(Tensor other, Tensor[] source, str recipe, int[] shape, bool stored_is_a, bool transpose_a, bool transpose_b)"
-    " -> Tensor"
-)
-def stored_gemm(
-    other: Tensor,
-    source: Sequence[Tensor],
-    recipe: str,
-    shape: Sequence[int],
-    stored_is_a: bool,
-    transpose_a: bool,
-    transpose_b: bool,
-) -> Tensor:
-    """As gemm without bias; one of its operands is stored."""
-    stored = other.new_empty(list(shape))
-    a, b = (stored, other) if stored_is_a else (other, stored)
-    return gemm(a, b, None, transpose_a, transpose_b)  # type: ignore[no-any-return]
-
-
-@_operator(
-    "(Tensor other, Tensor[] source, str recipe, int[] shape, bool stored_is_a, bool transpose_a, bool transpose_b, "
-    "bool a_rows_first, bool b_rows_first, bool out_rows_first, float alpha) -> Tensor"
-)
-def stored_batch_gemm(
-    other: Tensor,
-    source: Sequence[Tensor],
-    recipe: str,
-    shape: Sequence[int],
-    stored_is_a: bool,
-    transpose_a: bool,
-    transpose_b: bool,
-    a_rows_first: bool,
-    b_rows_first: bool,
-    out_rows_first: bool,
-    alpha: float,
-) -> Tensor:
-    """As batch_gemm; one of its operands is stored."""
-    stored = other.new_empty(list(shape))
-    a, b = (stored, other) if stored_is_a else (other, stored)
-    flags = transpose_a, transpose_b, a_rows_first, b_rows_first, out_rows_first
-    return batch_gemm(a, b, *flags, alpha)  # type: ignore[no-any-return]
-
-
-@_operator(
-    "(Tensor grad, Tensor[] source, str recipe, int[] shape, int[] kernel_size, int[] stride, int[] padding, "
-    "int[] dilation, int groups) -> Tensor"
-)
-def stored_convolution_weight_grad(
-    grad: Tensor,
-    source: Sequence[Tensor],
-    recipe: str,
-    shape: Sequence[int],
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-) -> Tensor:
-    return grad.new_empty([grad.shape[1], shape[1] // groups, *kernel_size])
-
-
-@_operator(
-    "(Tensor grad, Tensor[] source, str recipe, int[] shape, Tensor? weight, Tensor mean, Tensor var, "
-    "bool batch_statistics, float eps) -> (Tensor, Tensor, Tensor)"
-)
-def stored_batch_norm_backward(
-    grad: Tensor,
-    source: Sequence[Tensor],
-    recipe: str,
-    shape: Sequence[int],
-    weight: Tensor | None,
-    mean: Tensor,
-    var: Tensor,
-    batch_statistics: bool,
-    eps: float,
-) -> tuple[Tensor, ...]:
-    return torch.empty_like(grad), grad.new_empty([shape[1]]), grad.new_empty([shape[1]])
-
-
-@_operator(
-    "(Tensor grad, Tensor[] source, str recipe, int[] shape, Tensor? weight, Tensor mean, Tensor rstd, int n_axes)"
-    " -> (Tensor, Tensor, Tensor)"
-)
-def stored_layer_norm_backward(
-    grad: Tensor,
-    source: Sequence[Tensor],
-    recipe: str,
-    shape: Sequence[int],
-    weight: Tensor | None,
-    mean: Tensor,
-    rstd: Tensor,
-    n_axes: int,
-) -> tuple[Tensor, ...]:
-    parameter = [*shape[len(shape) - n_axes :]]
-    return torch.empty_like(grad), grad.new_empty(parameter), grad.new_empty(parameter)
-
-
-@_operator("(Tensor grad, Tensor[] source, str recipe, int[] shape, str kind, float a, float b) -> Tensor")
-def stored_activation_backward(
-    grad: Tensor, source: Sequence[Tensor], recipe: str, shape: Sequence[int], kind: str, a: float, b: float
-) -> Tensor:
-    return torch.empty_like(grad)
-
-
-@_operator(
-    "(Tensor grad, Tensor[] source, str recipe, int[] shape, Tensor target, Tensor? weight, Tensor total_weight, "
-    "int reduction, int ignore_index) -> Tensor"
-)
-def stored_cross_entropy_backward(
-    grad: Tensor,
-    source: Sequence[Tensor],
-    recipe: str,
-    shape: Sequence[int],
-    target: Tensor,
-    weight: Tensor | None,
-    total_weight: Tensor,
-    reduction: int,
-    ignore_index: int,
-) -> Tensor:
-    """What is stored are the probabilities."""
-    return grad.new_empty(list(shape))
-
-
-@_operator("(Tensor grad, Tensor[] source, str recipe, int[] shape, int axis, bool log) -> Tensor")
-def stored_softmax_backward(
-    grad: Tensor, source: Sequence[Tensor], recipe: str, shape: Sequence[int], axis: int, log: bool
-) -> Tensor:
-    """`axis` is not the first one."""
-    return torch.empty_like(grad)

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.export.exported_program import ExportedProgram
 
-from daf.exporter import ops  # noqa: F401  (defines the operators)
+from daf.exporter import ops, store_ops  # noqa: F401  (define the operators)
 from daf.exporter.capture import capture_predict, capture_training, input_names
-from daf.exporter.compress_activations import StoreEntry, StorePlan, compress_activations
+from daf.exporter.compress_activations import StorePlan, compress_activations
 from daf.exporter.find_saved import SavedActivation, find_saved
 from daf.exporter.fuse_optimizer import NoOptimizer, Optimizer, fuse_optimizer, parameters_to_buffers
 from daf.exporter.graph import gradients
@@ -71,9 +71,9 @@ class Export:
     lowered: LoweredProgram | None = None
     written: WrittenProgram | None = None
 
-    def sensitivity(self, entry: StoreEntry) -> float:
+    def sensitivity(self, entry: AssignedScheme) -> float:
         """Without calibration, the same for every element."""
-        return self.sensitivities.get(entry.name, float(entry.n_elements))
+        return self.sensitivities.get(entry.activation.name, float(entry.n_elements))
 
 
 def load(options: Options) -> Export:

@@ -20,12 +20,13 @@ import torch
 from torch.fx import Node
 
 from daf.exporter.find_saved import SavedActivation, is_view, storage_root
+from daf.exporter.ops import ACTIVATION_SAVES_OUTPUT
+from daf.exporter.store_ops import mask_words
 
 aten = torch.ops.aten
 daf = torch.ops.daf
 
 ActivationMode = Literal["fp32", "daf"]
-ACTIVATION_MODES: tuple[ActivationMode, ...] = ("fp32", "daf")
 
 STORE_SCHEMA = 1  # of the plan, the recipes and the encoding; as kStoreSchema in runtime_ops/session/manifest.h
 DEFAULT_BITS = 2  # on average
@@ -83,17 +84,14 @@ class AssignedScheme:
         return self.activation.raw_bytes // 4
 
     @property
-    def mask_bytes(self) -> int:
-        return 4 * ((self.n_elements + 31) // 32) if self.mask else 0
+    def arena_bytes(self) -> int:
+        """What it keeps outside of the store."""
+        kept = self.activation.raw_bytes if self.value == "keep" else 0
+        return kept + (4 * mask_words(self.n_elements) if self.mask else 0)
 
     def stored_bytes(self, bits: int) -> int:
         """With `bits` planes, where it has any."""
-        size = self.mask_bytes
-        if self.value == "keep":
-            size += self.activation.raw_bytes
-        elif self.value == "planes":
-            size += planes_bytes(self.n_elements, bits)
-        return size
+        return self.arena_bytes + (planes_bytes(self.n_elements, bits) if self.value == "planes" else 0)
 
 
 def planes_bytes(n_elements: int, bits: int) -> int:
@@ -122,7 +120,8 @@ def _compress(activation: SavedActivation, assigned: Mapping[Node, AssignedSchem
         return AssignedScheme(activation, "none", mask)
     if is_log_softmax(node) and not all(reader.target in _READS_PROBABILITIES for reader in readers):
         return AssignedScheme(activation, "keep")
-    derivation = _rectified(node, assigned) if mask else None
+    has_own_mask = any(passes_by_mask(reader, node) and forward_activation(reader) is node for reader in readers)
+    derivation = _rectified(node, assigned) if has_own_mask else None
     if derivation is not None:
         n_terms = _n_terms(derivation, assigned)
         if n_terms <= max_terms:
@@ -157,7 +156,7 @@ def forward_activation(backward: Node) -> Node | None:
     """The forward node of an activation's backward; None when it cannot be told."""
     kept = backward.args[1]
     assert isinstance(kept, Node)
-    for node in (kept, *kept.users):  # the backward reads its output, or its input
+    for node in (kept,) if ACTIVATION_SAVES_OUTPUT[str(backward.args[2])] else kept.users:
         if node.target is daf.activation.default and node.args[1:] == backward.args[2:]:
             return node
     return None
@@ -181,7 +180,7 @@ def _rectified(node: Node, assigned: Mapping[Node, AssignedScheme]) -> Derivatio
 
 def _linear(node: Node, assigned: Mapping[Node, AssignedScheme]) -> Derivation | None:
     known = assigned.get(node)
-    if known is not None and known.value != "none":
+    if known is not None and known.value != "none" and not is_log_softmax(node):
         return Saved(node)
     if node.target is operator.getitem and node.args[1] == 0:
         made = node.args[0]

@@ -125,9 +125,9 @@ def _store(export: Export, bits: dict[str, int]) -> dict[str, Any]:
         "budget_bytes": export.options.budget_bytes,
         "entries": [
             {
-                "name": entry.name,
+                "name": entry.activation.name,
                 "n_elements": entry.n_elements,
-                "bits": bits[entry.name],
+                "bits": bits[entry.activation.name],
                 "min_bits": 1,
                 "sensitivity": export.sensitivity(entry),
             }
@@ -149,13 +149,13 @@ def _bits(export: Export, fixed_bytes: int) -> dict[str, int]:
             Exit.USAGE,
         )
     if options.bits is not None:
-        return {entry.name: options.bits for entry in entries}
+        return {entry.activation.name: options.bits for entry in entries}
     if options.budget_bytes is not None:
         limit = options.budget_bytes - fixed_bytes
     else:
         limit = sum(planes_bytes(n, DEFAULT_BITS) for n in sizes)
     found = allocate_bits(sizes, [export.sensitivity(entry) for entry in entries], limit)
-    return dict(zip((entry.name for entry in entries), found, strict=True))
+    return dict(zip((entry.activation.name for entry in entries), found, strict=True))
 
 
 def _kept(export: Export, bits: dict[str, int]) -> list[dict[str, Any]]:
@@ -247,11 +247,9 @@ def _memory(
     }
     bits = _bits(export, parts["arena"] + parts["workspace"])
     parts["pool"] = native.store_bytes([e.n_elements for e in export.store.entries], list(bits.values()))
-    in_arena = sum(scheme.stored_bytes(0) for scheme in export.schemes if scheme.value != "planes")
-    in_arena += sum(scheme.mask_bytes for scheme in export.schemes if scheme.value == "planes")
     memory = {
         **parts,
-        "activations": in_arena + parts["pool"],
+        "activations": sum(scheme.arena_bytes for scheme in export.schemes) + parts["pool"],
         "gradients": use.gradients_bytes,
         "peak": sum(parts.values()),
     }

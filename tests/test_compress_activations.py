@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
-from training import Export, Options, Sgd, export_program, load_model_file
+from training import Export, NoOptimizer, Options, Sgd, export_program, load_model_file, open_session
+
+from daf.exporter.schemes import ActivationMode
 
 MODEL = """
 import torch
@@ -104,7 +108,29 @@ def test_relu6_has_a_mask_and_its_output_planes(tmp_path: Path) -> None:
     assert sorted(schemes(export).values()) == ["mask+planes", "planes"]
 
 
-def test_every_entry_is_read_after_it_is_stored_and_freed_once(tmp_path: Path) -> None:
+def test_activations_of_the_same_value_have_masks_of_their_own(tmp_path: Path) -> None:
+    """The output of ReLU6 passes its own gradient below 6, and that of the leaky ReLU behind it above 0."""
+    forward = (
+        "y = F.relu6(self.bn(self.conv(x)) * 4); return self.head(F.leaky_relu(y - 3, 0.1) + F.leaky_relu(y, 0.1))"
+    )
+    plain, stored = (gradients_of(tmp_path, forward, mode, 8) for mode in ("fp32", "daf"))
+    largest = max(float(np.linalg.norm(gradient)) for gradient in plain.values())
+    for name, expected in plain.items():  # the bias before the BatchNorm has a gradient of 0
+        assert np.linalg.norm(stored[name] - expected) <= 0.02 * np.linalg.norm(expected) + 1e-3 * largest, name
+
+
+def gradients_of(folder: Path, forward: str, mode: ActivationMode, bits: int) -> dict[str, np.ndarray[Any, Any]]:
+    path = folder / f"{mode}.py"
+    path.write_text(MODEL.format(layers=BLOCK, forward=forward))
+    chosen = bits if mode == "daf" else None
+    file = load_model_file(str(path), {})
+    export = export_program(Options(file, folder / f"{mode}.pte", NoOptimizer(), activations=mode, bits=chosen))
+    session = open_session(export)
+    session.step([tensor.numpy() for tensor in export.batch])
+    return {name: value for name, value in session.outputs().items() if name.startswith("grad:")}
+
+
+def test_every_entry_is_read_after_it_is_stored_and_freed_once_within_the_workspace(tmp_path: Path) -> None:
     from zoo_settings import SMALL
 
     for model in SMALL:
@@ -123,6 +149,11 @@ def test_every_entry_is_read_after_it_is_stored_and_freed_once(tmp_path: Path) -
                         if word.endswith(":last"):
                             stored.remove(entry)
         assert not stored, f"{model} never frees {stored}"
+        # What a budget counts with is what it takes.
+        assert export.written is not None
+        session = open_session(export)
+        session.step([tensor.numpy() for tensor in export.batch])
+        assert session.memory()["workspace"] <= export.written.manifest["memory"]["workspace"], model
 
 
 @pytest.mark.parametrize("bits", [1, 3, 8])

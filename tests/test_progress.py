@@ -43,7 +43,7 @@ def test_summary_of_a_run() -> None:
         "  constants            0 B",
         "  optimizer            4.0 kB",
         "  arena                10.2 MB",
-        "    of it activations  9.0 MB",
+        "    kept for backward  9.0 MB",
         "    of it gradients    100.0 kB",
         "  workspace            500.0 kB",
     ]

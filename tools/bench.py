@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from daf.cli_types import settings_option
 from daf.files import check_output
 
 
@@ -23,12 +24,12 @@ _repeats = click.option("--repeats", type=click.IntRange(min=1), default=5, show
 _threads = click.option(
     "--threads", type=click.IntRange(1, 256), multiple=True, default=(1, 2), show_default=True, help="May be repeated."
 )
-_quick = click.option("--quick", is_flag=True, help="A few small cases, in less than a minute.")
+_quick = click.option("--quick", is_flag=True, help="Fewer and smaller cases, in less than a minute.")
 
 
 @bench.command(short_help="Time of a training step.")
 @click.argument("model", required=False)
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A model setting.")
+@settings_option
 @click.option("--batch-size", "batch_sizes", type=click.IntRange(min=1), multiple=True, help="May be repeated.")
 @click.option("--optimizer", type=click.Choice(["sgd", "adamw"]), default="sgd", show_default=True)
 @click.option("--profile", is_flag=True, help="Show where the time goes, by operator.")
@@ -38,7 +39,7 @@ _quick = click.option("--quick", is_flag=True, help="A few small cases, in less 
 @_quick
 def step(
     model: str | None,
-    settings: tuple[str, ...],
+    settings: dict[str, str],
     batch_sizes: tuple[int, ...],
     optimizer: str,
     profile: bool,
@@ -65,8 +66,7 @@ def step(
     from daf.tools.bench_step import CASES, QUICK_CASES, StepCase, run_bench
 
     if model is not None:
-        chosen = dict(_pair(setting) for setting in settings)
-        cases = tuple(StepCase(model, n, chosen, optimizer) for n in batch_sizes or (8,))
+        cases = tuple(StepCase(model, n, settings, optimizer) for n in batch_sizes or (8,))
     else:
         cases = QUICK_CASES if quick else CASES
     run_bench(cases, threads, repeats, profile, json_path)
@@ -95,8 +95,8 @@ def kernels(json_path: Path | None, repeats: int, threads: tuple[int, ...], quic
 
 
 @bench.command(short_help="Speed and waste of the activation store.")
-@click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the results here.")
-@click.option("--quick", is_flag=True, help="Fewer repeats and smaller cases, in less than a minute.")
+@_json
+@_quick
 def store(json_path: Path | None, quick: bool) -> None:
     """Measure the activation store: its codec, its pool of pages, and what it wastes.
 
@@ -116,10 +116,3 @@ def store(json_path: Path | None, quick: bool) -> None:
     from daf.tools.bench_store import FULL, QUICK, run_bench
 
     run_bench(QUICK if quick else FULL, json_path)
-
-
-def _pair(setting: str) -> tuple[str, str]:
-    name, separator, value = setting.partition("=")
-    if not separator or not name:
-        raise click.BadParameter(f"{setting!r} is not of the form name=value, as in --set width=16")
-    return name, value

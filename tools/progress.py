@@ -77,8 +77,8 @@ class RunStats:
 
 def memory_rows(parts: dict[str, int]) -> list[tuple[str, str]]:
     """The memory of a session by part, to print."""
-    within_arena = ("activations", "gradients")
-    return [(f"  of it {part}" if part in within_arena else part, format_bytes(size)) for part, size in parts.items()]
+    labels = {"activations": "  kept for backward", "gradients": "  of it gradients"}
+    return [(labels.get(part, part), format_bytes(size)) for part, size in parts.items()]
 
 
 REDRAW_S = 0.05  # drawing every step of a small model would slow it down

@@ -42,7 +42,7 @@ class Session:
     def store(self) -> dict[str, Any]:
         """Statistics of the activation store; empty when the program has none."""
     def set_bits(self, bits: Sequence[int]) -> None:
-        """Restarts the store with so many bits for each of its entries."""
+        """Restarts the store with so many bits for each of its entries, and without a budget."""
     def set_rounding_seed(self, seed: int) -> None: ...
     def set_step_count(self, step_count: int) -> None: ...
     @property

@@ -1,4 +1,4 @@
-"""Values that several commands take: sizes in bytes, bits."""
+"""Values that several commands take: sizes in bytes, bits, settings of a model."""
 
 from __future__ import annotations
 
@@ -56,3 +56,18 @@ class _Bits(click.ParamType[int | None]):
 
 SIZE = _Size()
 BITS = _Bits()
+
+
+def _settings(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    settings = {}
+    for value in values:
+        name, separator, text = value.partition("=")
+        if not separator or not name:
+            raise click.BadParameter(f"{value!r} is not of the form name=value, as in --set width=16")
+        settings[name] = text
+    return settings
+
+
+settings_option = click.option(
+    "--set", "settings", multiple=True, callback=_settings, metavar="NAME=VALUE", help="A model setting."
+)

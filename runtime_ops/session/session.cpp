@@ -214,6 +214,7 @@ class TrainingSession::Impl {
       entries[i].bits = bits[i];
       entries[i].min_bits = std::min(entries[i].min_bits, bits[i]);
     }
+    budget_bytes_.reset();
     start_store();
   }
 

@@ -78,7 +78,7 @@ class TrainingSession {
   int64_t trim(int64_t budget_bytes);
   // Null when the program stores nothing. For statistics and observers.
   ActivationStore* store();
-  // Restarts the store with these bits per entry. For calibration.
+  // Restarts the store with these bits per entry, and without a budget. For calibration.
   void set_bits(const std::vector<int>& bits);
   // The seed of stochastic rounding; that of the session unless set.
   void set_rounding_seed(int64_t seed);

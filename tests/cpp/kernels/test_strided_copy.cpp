@@ -1,26 +1,10 @@
 #include <algorithm>
 
 #include "tests/cpp/kernels/reference.h"
+#include "tests/cpp/kernels/strides.h"
 
 namespace daf::testing {
 namespace {
-
-using Dims = std::vector<int64_t>;
-
-int64_t product(const Dims& sizes) {
-  int64_t n = 1;
-  for (int64_t size : sizes) n *= size;
-  return n;
-}
-
-// Where element i of a contiguous array of `sizes` is in one with these strides.
-int64_t place(const Dims& sizes, const Dims& strides, int64_t i) {
-  int64_t offset = 0;
-  for (size_t axis = sizes.size(); axis-- > 0; i /= sizes[axis]) {
-    offset += i % sizes[axis] * strides[axis];
-  }
-  return offset;
-}
 
 void check_copy(const Dims& sizes, const Dims& strides, int64_t n_source) {
   const Floats x = random_floats(n_source, 1);
