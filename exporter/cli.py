@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from daf.cli_errors import run_command
-from daf.cli_types import BITS, SIZE, settings_option
+from daf.cli_types import BITS, IMPORTANCES, SIZE, settings_option
 from daf.errors import Exit, UserError
 from daf.files import check_output
 from daf.text import format_bytes, format_table
@@ -62,6 +62,12 @@ Examples:
     metavar="BATCHES",
     help="Measure how much each stored activation matters, two steps for each, and share the bits accordingly.",
 )
+@click.option(
+    "--importance",
+    type=click.Choice(IMPORTANCES),
+    help="By what stored activations share their bits: the same for every element, as --calibrate measured, or by the "
+    "gradients while training.  [uniform; calibrated with --calibrate]",
+)
 @click.option("--budget", type=SIZE, help="For arena, pool and workspace together, as in 24MB.")
 @click.option("--check", "check_step", is_flag=True, help="Run one step and compare loss and gradients with PyTorch.")
 @click.option("--dump", type=click.Path(path_type=Path, file_okay=False), help="Write the graph after each phase.")
@@ -80,6 +86,7 @@ def export(
     activations: ActivationMode,
     bits: int | None,
     calibrate: int,
+    importance: str | None,
     budget: int | None,
     check_step: bool,
     dump: Path | None,
@@ -98,6 +105,10 @@ def export(
         raise click.BadParameter("fp32 activations have no bits to choose; add --activations daf", param_hint="--bits")
     if activations == "fp32" and calibrate:
         raise click.BadParameter("fp32 activations are not stored; add --activations daf", param_hint="--calibrate")
+    if activations == "fp32" and importance is not None:
+        raise click.BadParameter("fp32 activations are not stored; add --activations daf", param_hint="--importance")
+    if importance == "calibrated" and not calibrate:
+        raise click.BadParameter("nothing is calibrated; add --calibrate 4", param_hint="--importance")
     if activations != "fp32" and dynamic_batch:
         raise click.BadParameter(
             "stored activations have a fixed size; leave --dynamic-batch out", param_hint="--activations"
@@ -122,6 +133,7 @@ def export(
         activations=activations,
         bits=bits,
         budget_bytes=budget,
+        importance=importance or ("calibrated" if calibrate else "uniform"),
         dynamic_batch=dynamic_batch,
         dump=dump,
     )

@@ -50,6 +50,7 @@ class Options:
     activations: ActivationMode = "fp32"
     bits: int | None = None  # of every stored activation; None: by importance, DEFAULT_BITS on average
     budget_bytes: int | None = None  # for arena, pool and workspace together
+    importance: str = "uniform"  # by what stored activations share their bits
     dynamic_batch: bool = False
     dump: Path | None = None
 

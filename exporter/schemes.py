@@ -28,7 +28,7 @@ daf = torch.ops.daf
 
 ActivationMode = Literal["fp32", "daf"]
 
-STORE_SCHEMA = 1  # of the plan, the recipes and the encoding; as kStoreSchema in runtime_ops/session/manifest.h
+STORE_SCHEMA = 2  # of the plan, the recipes and the encoding; as kStoreSchema in runtime_ops/session/manifest.h
 DEFAULT_BITS = 2  # on average
 GROUP_ELEMENTS = 256
 GROUP_HEADER_BYTES = 4
