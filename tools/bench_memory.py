@@ -15,7 +15,7 @@ import torch
 from daf import native
 from daf.exporter.load import load_model_file
 from daf.manifest import Manifest, example_path, manifest_path, read_manifest
-from daf.tools.bench_results import Result, Stopwatch, report
+from daf.tools.bench_results import Result, Stopwatch, report, say
 from daf.tools.bench_step import MIN_SLICE_S, StepCase, export_case, open_session
 from daf.tools.eager import EagerTrainer
 from daf.tools.eager_memory import EagerMemory, QuantizedSavedTensors, measure_eager
@@ -43,6 +43,7 @@ def run_bench(cases: Sequence[StepCase], bits: int | None, repeats: int, out: Pa
 
 
 def _bench_case(case: StepCase, bits: int | None, repeats: int) -> Iterator[Result]:
+    say(f"{case.model}, {case.setting}")
     with tempfile.TemporaryDirectory() as folder:
         chosen = [] if bits is None else ["--bits", str(bits)]
         plain, stored = Path(folder) / "fp32.pte", Path(folder) / "daf.pte"

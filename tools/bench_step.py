@@ -16,7 +16,7 @@ from daf.exporter.cli import export
 from daf.exporter.load import load_model_file
 from daf.manifest import Manifest, manifest_path, read_manifest
 from daf.text import format_table
-from daf.tools.bench_results import Result, Stopwatch, n_threads, report
+from daf.tools.bench_results import Result, Stopwatch, n_threads, report, say
 from daf.tools.eager import EagerTrainer
 
 MIN_SLICE_S = 0.2
@@ -56,6 +56,7 @@ def run_bench(cases: Sequence[StepCase], threads: Sequence[int], repeats: int, p
 
 
 def _bench_case(case: StepCase, threads: Sequence[int], repeats: int, profile: bool) -> Iterator[Result]:
+    say(f"{case.model}, {case.setting}")
     native.set_threads(max(threads))  # the session's workspace has room for them
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "bench.pte"
