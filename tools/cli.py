@@ -17,6 +17,7 @@ from daf.tools.device_files import install, logs, pull, push, shell_env
 from daf.tools.devices import devices
 from daf.tools.doctor import doctor
 from daf.tools.evaluate import evaluate
+from daf.tools.phone.cli import phone
 from daf.tools.report import report
 from daf.tools.run import run
 
@@ -37,7 +38,7 @@ def daf() -> None:
 
 for command in (
     *(run, evaluate, data, report, compare, demo, doctor, bench),
-    *(devices, push, pull, install, logs, shell_env),
+    *(devices, phone, push, pull, install, logs, shell_env),
 ):
     daf.add_command(command)
 

@@ -25,6 +25,8 @@ missing_packages() {
   command -v ip >/dev/null || [ -x /usr/sbin/ip ] || echo iproute2
   command -v aarch64-linux-gnu-g++ >/dev/null || echo g++-aarch64-linux-gnu # tests for arm64
   command -v qemu-aarch64-static >/dev/null || echo qemu-user-static
+  command -v qemu-system-aarch64 >/dev/null || echo qemu-system-arm # virtual phones
+  command -v mke2fs >/dev/null || [ -x /usr/sbin/mke2fs ] || echo e2fsprogs
   "$python" -c 'import ensurepip' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null ||
     echo python3-dev
