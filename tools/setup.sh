@@ -25,6 +25,13 @@ missing_packages() {
   command -v ip >/dev/null || [ -x /usr/sbin/ip ] || echo iproute2
   command -v aarch64-linux-gnu-g++ >/dev/null || echo g++-aarch64-linux-gnu # tests for arm64
   command -v qemu-aarch64-static >/dev/null || echo qemu-user-static
+  # The app: its logic and its engine are tested in a JVM, and `daf apk build` makes a check build of it.
+  command -v javac >/dev/null || echo openjdk-17-jdk-headless
+  [ -e /usr/share/java/junit4.jar ] || echo junit4
+  command -v apksigner >/dev/null || echo apksigner
+  command -v zipalign >/dev/null || echo zipalign
+  command -v dexdump >/dev/null || echo dexdump
+  [ -e /usr/share/android-framework-res/framework-res.apk ] || echo android-framework-res
   "$python" -c 'import ensurepip' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null ||
     echo python3-dev
