@@ -9,6 +9,7 @@ from __future__ import annotations
 import click
 
 from daf.cli_errors import run_command
+from daf.tools.apk.cli import apk
 from daf.tools.bench import bench
 from daf.tools.compare import compare
 from daf.tools.data import data
@@ -37,7 +38,7 @@ def daf() -> None:
 
 for command in (
     *(run, evaluate, data, report, compare, demo, doctor, bench),
-    *(devices, push, pull, install, logs, shell_env),
+    *(devices, push, pull, install, apk, logs, shell_env),
 ):
     daf.add_command(command)
 

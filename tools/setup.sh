@@ -92,3 +92,12 @@ if [ ! -e .venv/adbd ]; then
     echo "SKIP getting adbd: see .venv/adbd.log; to try again: tools/get_adbd.sh .venv/adbd" >&2
   }
 fi
+
+# What Debian's packages do not have of a check build of the app. Tried once: without it, its tests are skipped.
+if [ ! -e .venv/apk-tools ]; then
+  echo "getting aapt2, D8 and Android's classes for the check build of the app (75 MB)"
+  tools/get_apk_tools.sh .venv/apk-tools .venv/bin/python >.venv/apk-tools.log 2>&1 || {
+    mkdir -p .venv/apk-tools
+    echo "SKIP getting them: see .venv/apk-tools.log; to try again: tools/get_apk_tools.sh .venv/apk-tools" >&2
+  }
+fi
