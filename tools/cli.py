@@ -9,6 +9,7 @@ from __future__ import annotations
 import click
 
 from daf.cli_errors import run_command
+from daf.tools.apk.cli import apk
 from daf.tools.bench import bench
 from daf.tools.compare import compare
 from daf.tools.data import data
@@ -38,7 +39,7 @@ def daf() -> None:
 
 for command in (
     *(run, evaluate, data, report, compare, demo, doctor, bench),
-    *(devices, phone, push, pull, install, logs, shell_env),
+    *(devices, phone, push, pull, install, apk, logs, shell_env),
 ):
     daf.add_command(command)
 
