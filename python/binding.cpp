@@ -22,6 +22,7 @@
 #include "runtime_ops/session/operator_call.h"
 #include "runtime_ops/session/run.h"
 #include "runtime_ops/session/session.h"
+#include "runtime_ops/store/plan.h"
 
 namespace py = pybind11;
 
@@ -57,12 +58,19 @@ py::array copy_to_array(const TensorSpec& spec, const void* data) {
   return array;
 }
 
+std::optional<Importance> to_importance(const std::optional<std::string>& name) {
+  if (!name) return std::nullopt;
+  const std::optional<Importance> importance = importance_named(*name);
+  if (!importance) throw DafError(Exit::kUsage, "there is no importance '" + *name + "'");
+  return importance;
+}
+
 // A session for several Python threads: each call has it alone, and waits without the GIL.
 class Session {
  public:
   Session(const std::string& program, const std::string& manifest, int64_t seed,
-          std::optional<int64_t> budget)
-      : session_(program, manifest, SessionOptions{seed, budget}) {}
+          std::optional<int64_t> budget, const std::optional<std::string>& importance)
+      : session_(program, manifest, SessionOptions{seed, budget, to_importance(importance)}) {}
 
   float step(const py::sequence& sequence, std::optional<float> lr) {
     const py::tuple inputs(sequence);  // keeps the arrays, whatever happens to the sequence
@@ -336,6 +344,16 @@ size_t store_bytes(const std::vector<int64_t>& n_elements, const std::vector<int
   return ActivationStore::planned_bytes(plan);
 }
 
+std::vector<int> fit_bits_into(const std::vector<int64_t>& n_elements,
+                               const std::vector<double>& sensitivities, size_t limit_bytes) {
+  std::vector<StoreEntry> plan;
+  for (size_t i = 0; i < n_elements.size() && i < sensitivities.size(); ++i) {
+    plan.push_back({"", n_elements[i], kMaxPlanes, 1, sensitivities[i]});
+  }
+  const size_t page_bytes = StoreOptions().page_bytes;
+  return fit_bits(plan, page_bytes, limit_bytes / page_bytes);
+}
+
 void raise_daf_error(const py::object& type, Exit exit, const std::string& message) {
   // A path, or a name in a damaged file, need not be UTF-8.
   const auto text = py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(
@@ -367,9 +385,10 @@ PYBIND11_MODULE(_native, m) {
   });
 
   py::class_<Session>(m, "Session")
-      .def(py::init<const std::string&, const std::string&, int64_t, std::optional<int64_t>>(),
+      .def(py::init<const std::string&, const std::string&, int64_t, std::optional<int64_t>,
+                    const std::optional<std::string>&>(),
            py::arg("program"), py::arg("manifest"), py::kw_only(), py::arg("seed") = 0,
-           py::arg("budget") = py::none())
+           py::arg("budget") = py::none(), py::arg("importance") = py::none())
       .def("step", &Session::step, py::arg("inputs"), py::arg("lr") = py::none())
       .def("profile", &Session::profile)
       .def("outputs", &Session::outputs)
@@ -396,6 +415,8 @@ PYBIND11_MODULE(_native, m) {
         py::arg("layer"));
   m.def("operator_names", &operator_names);
   m.def("store_bytes", &store_bytes, py::arg("n_elements"), py::arg("bits"));
+  m.def("fit_bits", &fit_bits_into, py::arg("n_elements"), py::arg("sensitivities"),
+        py::arg("limit_bytes"));
   m.def("max_workspace_bytes", &max_scratch_bytes);
   bind_store_bench(m);
   m.def("set_threads", &set_threads, py::arg("n"));

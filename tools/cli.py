@@ -18,6 +18,7 @@ from daf.tools.device_files import install, logs, pull, push, shell_env
 from daf.tools.devices import devices
 from daf.tools.doctor import doctor
 from daf.tools.evaluate import evaluate
+from daf.tools.phone.cli import phone
 from daf.tools.report import report
 from daf.tools.run import run
 
@@ -38,7 +39,7 @@ def daf() -> None:
 
 for command in (
     *(run, evaluate, data, report, compare, demo, doctor, bench),
-    *(devices, push, pull, install, apk, logs, shell_env),
+    *(devices, phone, push, pull, install, apk, logs, shell_env),
 ):
     daf.add_command(command)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from daf.cli_types import SIZE
+from daf.cli_types import IMPORTANCES, SIZE
 from daf.errors import Exit, UserError
 from daf.files import check_output
 from daf.manifest import Manifest, example_path, program_error
@@ -50,8 +50,15 @@ def _finite(_ctx: click.Context, _option: click.Parameter, value: float | None) 
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Order of the samples, and dropout.  [default: 0]")
 @click.option("--no-shuffle", is_flag=True, help="Take the samples in the order of the file.")
 @click.option("--budget", type=SIZE, help="For arena, pool and workspace together, as in 24MB; else daf-export's.")
+@click.option(
+    "--importance",
+    type=click.Choice(IMPORTANCES),
+    help="By what stored activations share their bits; else daf-export's.",
+)
 @click.option("--threads", type=click.IntRange(1, 256), help="Kernel threads; without it, DAF_THREADS or all cores.")
-@click.option("--device", default="local", show_default=True, help="local, adb, adb:SERIAL, adb:HOST:PORT, usb:SERIAL.")
+@click.option(
+    "--device", default="local", show_default=True, help="local, qemu, adb, adb:SERIAL, adb:HOST:PORT, usb:SERIAL."
+)
 @click.option(
     "--via", type=click.Choice(["runner", "app"]), default="runner", show_default=True, help="What runs on a device."
 )
@@ -100,6 +107,7 @@ def make_request(
     save: Path | None = None,
     save_every: int | None = None,
     budget: int | None = None,
+    importance: str | None = None,
     resume: Path | None = None,
     trace: Path | None = None,
     lr: float | None = None,
@@ -139,6 +147,7 @@ def make_request(
         "save": str(save) if save else None,
         "save_every": save_every or 0,
         "budget_bytes": budget,
+        "importance": importance,
         "resume": str(resume) if resume else None,
         "trace": str(trace) if trace else None,
         "config": {
@@ -154,11 +163,14 @@ def make_request(
 def train(request: dict[str, Any], threads: int | None, keep: bool, via: str = "runner") -> tuple[RunStats, Outcome]:
     progress = Progress(request["steps"], first_step=request["total_steps"] - request["steps"])
     device = request["config"]["device"]
-    if device == "local":
+    if device in ("local", "qemu"):
+        from daf.tools.emulated_device import run_emulated
+
         if threads is not None:
             os.environ["DAF_THREADS"] = str(threads)  # the child inherits it
+        run_here = run_local if device == "local" else run_emulated
         with progress:
-            return progress.stats, run_local(request, progress.add, _say_stopping)
+            return progress.stats, run_here(request, progress.add, _say_stopping)
     from daf.tools.adb.device import open_device
     from daf.tools.app_run import run_in_app
     from daf.tools.remote_run import run_remote

@@ -25,6 +25,8 @@ missing_packages() {
   command -v ip >/dev/null || [ -x /usr/sbin/ip ] || echo iproute2
   command -v aarch64-linux-gnu-g++ >/dev/null || echo g++-aarch64-linux-gnu # tests for arm64
   command -v qemu-aarch64-static >/dev/null || echo qemu-user-static
+  command -v qemu-system-aarch64 >/dev/null || echo qemu-system-arm # virtual phones
+  command -v mke2fs >/dev/null || [ -x /usr/sbin/mke2fs ] || echo e2fsprogs
   # The app: its logic and its engine are tested in a JVM, and `daf apk build` makes a check build of it.
   command -v javac >/dev/null || echo openjdk-17-jdk-headless
   [ -e /usr/share/java/junit4.jar ] || echo junit4

@@ -28,6 +28,7 @@ struct SessionOptions {
   int64_t seed = 0;
   // Arena, pool and workspace together never exceed it. Without one, the manifest's, if it has one.
   std::optional<int64_t> budget_bytes;
+  std::optional<Importance> importance;  // the manifest's when not given
 };
 
 struct InstructionTime {

@@ -36,6 +36,8 @@ struct StoredTensor {
   void keep_exact_groups(const PagePool& pool, const float* x);
   void decode(const PagePool& pool, int64_t first, int64_t count, float* out) const;
 
+  double mean_square_range(const PagePool& pool) const;
+
   // What its values need, to the byte.
   size_t stored_bytes() const;
 
