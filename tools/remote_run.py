@@ -82,7 +82,7 @@ def _prepare(device: AdbDevice, request: Mapping[str, Any], files: RemoteFiles) 
         if pushed:
             files.pushed.append(path)
     if request["resume"]:
-        on_device["resume"] = _push_checkpoint(device, Path(request["resume"]), files)
+        on_device["resume"] = push_checkpoint(device, Path(request["resume"]), files)
     if request["save"]:
         on_device["save"] = f"{files.save_folder}/{Path(request['save']).name}"
     on_device["trace"] = files.trace
@@ -92,7 +92,7 @@ def _prepare(device: AdbDevice, request: Mapping[str, Any], files: RemoteFiles) 
         push_file(device, Path(file.name), files.request)
 
 
-def _push_checkpoint(device: AdbDevice, weights: Path, files: RemoteFiles) -> str:
+def push_checkpoint(device: AdbDevice, weights: Path, files: RemoteFiles) -> str:
     """With its optimizer state beside it, under the name that the checkpoint refers to."""
     path = f"{files.resume_folder}/{weights.name}"
     optimizer = read_header(weights).metadata.get("optimizer_file")

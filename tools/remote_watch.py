@@ -85,7 +85,7 @@ class RemoteWatch:
         script = f"exec {environment}{RUNNER} {self._files.request}"
         with self._catch_interrupts(on_interrupt):
             try:
-                with _open_trace(self._request["trace"]) as trace, self._progress:
+                with open_trace(self._request["trace"]) as trace, self._progress:
                     self._follow(self._device.start(script), trace)
                 self._check_connection()
                 lost = None
@@ -275,7 +275,7 @@ class RemoteWatch:
 
 
 @contextmanager
-def _open_trace(path: str | None) -> Iterator[BinaryIO | None]:
+def open_trace(path: str | None) -> Iterator[BinaryIO | None]:
     """What has been streamed stays even if the device does not come back; else the pulled file takes its place."""
     if path is None:
         yield None

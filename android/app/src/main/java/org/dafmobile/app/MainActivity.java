@@ -19,6 +19,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import org.dafmobile.core.Commands;
 import org.dafmobile.core.DafException;
 import org.dafmobile.core.Imports;
 import org.dafmobile.core.PendingRun;
@@ -82,7 +83,7 @@ public final class MainActivity extends Activity {
 
   private void continueRun() {
     String id = new PendingRun(TrainingApp.of(this).folder()).get();
-    RunService.send(this, new Intent(RunService.CONTINUE));
+    RunService.send(this, new Intent(Commands.CONTINUE));
     if (id != null) startActivity(new Intent(this, RunActivity.class).putExtra(RunActivity.EXTRA_RUN, id));
   }
 

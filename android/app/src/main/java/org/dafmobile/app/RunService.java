@@ -11,6 +11,7 @@ import android.os.Handler;
 import android.os.IBinder;
 import android.os.Looper;
 import android.util.Log;
+import org.dafmobile.core.Commands;
 import org.dafmobile.core.DafException;
 import org.dafmobile.core.RunController;
 import org.dafmobile.core.RunState;
@@ -22,19 +23,6 @@ import org.dafmobile.core.TrainingRun;
  * notification, and from the shell (the manifest guards the service). What they mean is {@link RunController}'s matter.
  */
 public final class RunService extends Service {
-  /** Of the shell: --es request runs/ID/request.json. */
-  static final String RUN = "org.dafmobile.app.RUN";
-  /** --es run ID; without it, whichever runs. */
-  static final String STOP = "org.dafmobile.app.STOP";
-  static final String PAUSE = "org.dafmobile.app.PAUSE";
-  static final String RESUME = "org.dafmobile.app.RESUME";
-  /** Of the app's own screens. */
-  static final String START = "org.dafmobile.app.START";
-  static final String CONTINUE = "org.dafmobile.app.CONTINUE";
-  static final String EXTRA_REQUEST = "request";
-  static final String EXTRA_RUN = "run";
-  static final String EXTRA_BATTERY_SAVER = "battery_saver";
-
   private static final String TAG = "daf";
   private static final int NOTIFICATION = 1;
   private static final long TICK_MS = 1000;
@@ -81,28 +69,10 @@ public final class RunService extends Service {
   }
 
   private void obey(Intent intent) throws DafException {
-    String action = intent == null ? CONTINUE : String.valueOf(intent.getAction());
-    switch (action) {
-      case RUN:
-        controller().startForHost(String.valueOf(intent.getStringExtra(EXTRA_REQUEST)));
-        break;
-      case START:
-        controller().startForUser(intent.getStringExtra(EXTRA_RUN), intent.getBooleanExtra(EXTRA_BATTERY_SAVER, false));
-        break;
-      case STOP:
-        controller().stop(intent.getStringExtra(EXTRA_RUN));
-        break;
-      case PAUSE:
-        controller().pause();
-        break;
-      case RESUME:
-        controller().resume();
-        break;
-      case CONTINUE:
-        controller().continuePending();
-        break;
-      default:
-        Log.w(TAG, "an unknown command was passed over");
+    if (intent == null) {
+      controller().continuePending();
+    } else {
+      Commands.obey(controller(), intent.getAction(), intent::getStringExtra);
     }
   }
 
@@ -139,8 +109,8 @@ public final class RunService extends Service {
                 PendingIntent.FLAG_IMMUTABLE | PendingIntent.FLAG_UPDATE_CURRENT));
     if (!phase.isOver() && phase != RunState.Phase.STOPPING) {
       boolean held = run.state().pauses().contains(RunState.Pause.USER);
-      builder.addAction(action(held ? R.string.resume : R.string.pause, held ? RESUME : PAUSE));
-      builder.addAction(action(R.string.stop, STOP));
+      builder.addAction(action(held ? R.string.resume : R.string.pause, held ? Commands.RESUME : Commands.PAUSE));
+      builder.addAction(action(R.string.stop, Commands.STOP));
     }
     return builder.build();
   }
