@@ -19,6 +19,7 @@ from daf.tools.doctor import doctor
 from daf.tools.evaluate import evaluate
 from daf.tools.report import report
 from daf.tools.run import run
+from daf.tools.tune import tune
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -36,7 +37,7 @@ def daf() -> None:
 
 
 for command in (
-    *(run, evaluate, data, report, compare, demo, doctor, bench),
+    *(run, evaluate, data, report, compare, demo, doctor, tune, bench),
     *(devices, push, pull, install, logs, shell_env),
 ):
     daf.add_command(command)

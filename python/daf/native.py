@@ -29,9 +29,11 @@ try:
         epoch_order,
         max_workspace_bytes,
         operator_names,
+        reduce_devices,
         run,
         set_threads,
         store_bytes,
+        tune_reduce,
     )
 except ImportError as error:
     raise UserError(
@@ -48,7 +50,9 @@ __all__ = [
     "epoch_order",
     "max_workspace_bytes",
     "operator_names",
+    "reduce_devices",
     "run",
     "set_threads",
     "store_bytes",
+    "tune_reduce",
 ]

@@ -57,6 +57,30 @@ void check_decode(Reducer& reducer, const Variant& variant, int n_planes) {
               expected.size() * sizeof(float));
 }
 
+void check_pack(Reducer& reducer, const Variant& variant) {
+  constexpr int64_t kValues = 5 * kPlaneGroup + 3;
+  constexpr int64_t kGroups = (kValues + kPlaneGroup - 1) / kPlaneGroup;
+  constexpr int kBits = 5;
+  std::vector<float> x = awkward_values(600);
+  x.resize(kValues, 0.25f);
+  for (int64_t i = 0; i < kValues; ++i) x[static_cast<size_t>(i)] += static_cast<float>(i) * 1e-3f;
+  std::vector<uint32_t> headers(kGroups), words(2 * kBits * kGroups * 8);
+  BitPlanes planes = {kBits, headers.data(), {}};
+  PlanePieces pieces = {kBits, kBits, kGroups, {headers.data()}, 0, kValues};
+  for (int p = 0; p < kBits; ++p) {
+    planes.plane[p] = words.data() + p * kGroups * 8;
+    pieces.parts.push_back(planes.plane[p] + kBits * kGroups * 8);
+  }
+  std::vector<OrderedRange> ranges(kGroups);
+  std::vector<GroupCode> codes(kGroups);
+  ordered_ranges(kValues, kPlaneGroup, x.data(), ranges.data());
+  bitplane_encode({1, 2, 3}, 0, kValues, x.data(), planes);
+  bitplane_headers({1, 2, 3}, 0, kGroups, kBits, ranges.data(), headers.data(), codes.data());
+  reducer.pack(kValues, x.data(), codes.data(), pieces);
+  expect_same(reducer, variant, ReduceOp::kRanges, words.data(), words.data() + kBits * kGroups * 8,
+              kBits * kGroups * kPlaneGroupBytes);
+}
+
 }  // namespace
 
 void check_reducer(Reducer& reducer) {
@@ -75,6 +99,7 @@ void check_reducer(Reducer& reducer) {
     reducer.find_ranges(variant, kValues, kPlaneGroup, x.data(), actual.data());
     expect_same(reducer, variant, ReduceOp::kRanges, expected.data(), actual.data(),
                 expected.size() * sizeof(OrderedRange));
+    if (variant.packs) check_pack(reducer, variant);
   }
   for (const Variant& variant : reducer.variants(ReduceOp::kDecode)) {
     check_decode(reducer, variant, 3);

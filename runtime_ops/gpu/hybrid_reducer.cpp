@@ -1,5 +1,7 @@
 #include "runtime_ops/gpu/hybrid_reducer.h"
 
+#include <glob.h>
+
 #include <chrono>
 
 namespace daf {
@@ -13,24 +15,54 @@ int64_t steady_ns() {
       .count();
 }
 
+// What the kernels of Linux and Android call a GPU.
+bool kernel_knows_a_gpu() {
+  for (const char* pattern :
+       {"/dev/dri/renderD*", "/dev/kgsl-3d0", "/dev/mali*", "/dev/pvr*", "/dev/nvidia[0-9]*"}) {
+    glob_t found = {};
+    const bool is_there = glob(pattern, GLOB_NOSORT, nullptr, &found) == 0;
+    globfree(&found);
+    if (is_there) return true;
+  }
+  return false;
+}
+
+constexpr ReduceMode kModes[] = {ReduceMode::kAuto, ReduceMode::kCpu, ReduceMode::kVulkan,
+                                 ReduceMode::kOpenCl};
+
 std::unique_ptr<Reducer> make(Backend backend, const GpuOptions& options) {
   return backend == Backend::kVulkan ? make_vulkan_reducer(options) : make_opencl_reducer(options);
 }
 
 }  // namespace
 
+const char* name_of(ReduceMode mode) {
+  constexpr const char* kNames[] = {"auto", "cpu", "vulkan", "opencl"};
+  return kNames[static_cast<int>(mode)];
+}
+
+const ReduceMode* find_reduce_mode(const std::string& name) {
+  for (const ReduceMode& mode : kModes) {
+    if (name == name_of(mode)) return &mode;
+  }
+  return nullptr;
+}
+
 HybridReducer::HybridReducer(const HybridOptions& options)
-    : clock_ns_(options.clock_ns ? options.clock_ns : steady_ns) {
+    : mode_(options.mode), clock_ns_(options.clock_ns ? options.clock_ns : steady_ns) {
   const ReduceMode mode = options.mode;
-  if (mode == ReduceMode::kAuto || mode == ReduceMode::kVulkan) probe(Backend::kVulkan, options);
-  if (mode == ReduceMode::kAuto || mode == ReduceMode::kOpenCl) probe(Backend::kOpenCl, options);
+  const bool tries_all =
+      mode == ReduceMode::kAuto && (options.tries_software || kernel_knows_a_gpu());
+  if (tries_all || mode == ReduceMode::kVulkan) probe(Backend::kVulkan, options);
+  if (tries_all || mode == ReduceMode::kOpenCl) probe(Backend::kOpenCl, options);
   std::vector<std::vector<Variant>> variants(std::size(kReduceOps));
   for (const ReduceOp op : kReduceOps) {
     std::vector<Variant>& of_op = variants[static_cast<size_t>(op)];
     if (mode == ReduceMode::kAuto || gpus_.empty()) of_op.push_back(Variant{});
     for (const auto& gpu : gpus_) {
-      const std::vector<Variant> more = gpu->variants(op);
-      of_op.insert(of_op.end(), more.begin(), more.end());
+      for (const Variant& variant : gpu->variants(op)) {
+        if (!options.may_use || options.may_use(variant)) of_op.push_back(variant);
+      }
     }
   }
   selector_ = std::make_unique<Selector>(std::move(variants));
@@ -43,7 +75,7 @@ void HybridReducer::probe(Backend backend, const HybridOptions& options) {
   try {
     std::unique_ptr<Reducer> gpu = make(backend, options.gpu);
     probed.device = gpu->device();
-    if (options.mode == ReduceMode::kAuto && probed.device.is_software) {
+    if (options.mode == ReduceMode::kAuto && probed.device.is_software && !options.tries_software) {
       probed.reason = probed.device.name + " is the CPU";
     } else {
       check_reducer(*gpu);
@@ -87,10 +119,11 @@ void HybridReducer::give_up(const GpuError& error) {
   gpus_.clear();
 }
 
-int64_t HybridReducer::encode(int64_t n, const float* x, const Pack& pack) {
+int64_t HybridReducer::encode(int64_t n, const float* x, const Pack& pack, const PackOn& pack_on) {
   const Variant variant = choose(ReduceOp::kRanges, n);
   const int64_t started_ns = clock_ns_();
   const OrderedRange* ranges = nullptr;
+  int64_t result = -1;
   if (variant.backend != Backend::kCpu) {
     const Lock lock(gpu_mutex_);
     Reducer* gpu = reducer(variant.backend);
@@ -99,12 +132,17 @@ int64_t HybridReducer::encode(int64_t n, const float* x, const Pack& pack) {
         ranges_.resize(static_cast<size_t>((n + kPlaneGroup - 1) / kPlaneGroup));
         gpu->find_ranges(variant, n, kPlaneGroup, x, ranges_.data());
         ranges = ranges_.data();
+        if (variant.packs && n <= Reducer::kMaxPacked) {
+          result = pack_on(ranges, [&](const GroupCode* codes, const PlanePieces& to) {
+            gpu->pack(n, x, codes, to);
+          });
+        }
       }
     } catch (const GpuError& error) {
       give_up(error);
     }
   }
-  const int64_t result = pack(ranges);
+  if (result < 0) result = pack(ranges);
   record(ReduceOp::kRanges, n, ranges == nullptr ? Variant{} : variant, started_ns);
   return result;
 }
@@ -144,7 +182,11 @@ bool HybridReducer::share(void* data, size_t size_bytes) {
 
 void HybridReducer::unshare(void* data) {
   const Lock lock(gpu_mutex_);
-  for (const auto& gpu : gpus_) gpu->unshare(data);
+  try {
+    for (const auto& gpu : gpus_) gpu->unshare(data);
+  } catch (const GpuError& error) {
+    give_up(error);  // then nobody has it
+  }
 }
 
 bool HybridReducer::has_gpu() const {
@@ -155,6 +197,11 @@ bool HybridReducer::has_gpu() const {
 std::string HybridReducer::failure() const {
   const Lock lock(mutex_);
   return failure_;
+}
+
+std::string HybridReducer::best(ReduceOp op, int64_t n) const {
+  const Lock lock(mutex_);
+  return selector_->best(op, n);
 }
 
 std::map<std::string, HybridReducer::Use> HybridReducer::uses() const {

@@ -16,12 +16,18 @@
 namespace daf {
 
 enum class ReduceMode { kAuto, kCpu, kVulkan, kOpenCl };
+const char* name_of(ReduceMode mode);
+// Null when there is none of this name.
+const ReduceMode* find_reduce_mode(const std::string& name);
 
 struct HybridOptions {
-  // kAuto learns which is fastest, of the CPU and real GPUs. The others use what they name.
+  // kAuto learns which is fastest, of the CPU and real GPUs; where the kernel knows no GPU it does
+  // not even load a driver. The others use what they name.
   ReduceMode mode = ReduceMode::kAuto;
   GpuOptions gpu;
-  std::function<int64_t()> clock_ns;  // a steady one, when it is not given
+  bool tries_software = false;                  // kAuto: also drivers that compute on the CPU
+  std::function<int64_t()> clock_ns;            // a steady one, when it is not given
+  std::function<bool(const Variant&)> may_use;  // all of them, when it is not given
 };
 
 // A backend that was looked for, in this order.
@@ -39,7 +45,11 @@ class HybridReducer {
 
   // Calls pack(ranges) with the ranges of x's groups, or null when it shall find them itself.
   using Pack = std::function<int64_t(const OrderedRange* ranges)>;
-  int64_t encode(int64_t n, const float* x, const Pack& pack);
+  // Where a device packs too: pack_on(ranges, device_pack) makes the headers, calls device_pack and
+  // does what is left.
+  using DevicePack = std::function<void(const GroupCode* codes, const PlanePieces& to)>;
+  using PackOn = std::function<int64_t(const OrderedRange* ranges, const DevicePack& device_pack)>;
+  int64_t encode(int64_t n, const float* x, const Pack& pack, const PackOn& pack_on);
 
   // y[0, n): on a GPU from pieces(), then finish(); or by decode_here() alone.
   void decode(int64_t n, float* y, const std::function<PlanePieces()>& pieces,
@@ -50,9 +60,12 @@ class HybridReducer {
   void unshare(void* data);
 
   bool has_gpu() const;
+  ReduceMode mode() const { return mode_; }
   const std::vector<ProbedBackend>& probed() const { return probed_; }
   // Why the GPU was given up; empty when it was not.
   std::string failure() const;
+  // The name of what is used for n values now; empty while variants are tried.
+  std::string best(ReduceOp op, int64_t n) const;
 
   struct Use {
     int64_t n_calls = 0, elapsed_ns = 0;
@@ -73,6 +86,7 @@ class HybridReducer {
   void record(ReduceOp op, int64_t n, const Variant& variant, int64_t started_ns);
   void give_up(const GpuError& error);
 
+  const ReduceMode mode_;
   const std::function<int64_t()> clock_ns_;
   std::vector<ProbedBackend> probed_;
   std::vector<std::unique_ptr<Reducer>> gpus_;

@@ -25,6 +25,9 @@ struct GpuOptions {
   GpuFaults faults;
 };
 
+// The defaults; with DAF_GPU_FAIL_AT_CALL=N, for tests, the device is lost at that call.
+GpuOptions gpu_options_from_environment();
+
 // Throw GpuError when there is no usable device, naming why.
 std::unique_ptr<Reducer> make_vulkan_reducer(const GpuOptions& options = {});
 std::unique_ptr<Reducer> make_opencl_reducer(const GpuOptions& options = {});

@@ -16,7 +16,7 @@ const char* name_of(ReduceOp op) {
 
 bool Variant::operator==(const Variant& other) const {
   return backend == other.backend && is_atomic == other.is_atomic && is_vec4 == other.is_vec4 &&
-         uses_subgroups == other.uses_subgroups;
+         uses_subgroups == other.uses_subgroups && packs == other.packs;
 }
 
 std::string Variant::name() const {
@@ -25,6 +25,7 @@ std::string Variant::name() const {
   name += is_atomic ? " atomic" : " tree";
   if (is_vec4) name += " vec4";
   if (uses_subgroups) name += " subgroup";
+  if (packs) name += " pack";
   return name;
 }
 
@@ -73,6 +74,10 @@ void Reducer::decode(const Variant& variant, const PlanePieces& from, float* y) 
     part.parts.assign(begin, begin + n_pieces * (1 + from.n_planes));
     do_decode(variant, part, y + (first - from.first));
   }
+}
+
+void Reducer::pack(int64_t, const float*, const GroupCode*, const PlanePieces&) {
+  throw std::logic_error(device().name + " does not pack");
 }
 
 // A product of scale and code is exact. Their sum with the minimum is zero or a multiple of 2^-125

@@ -31,6 +31,7 @@ struct Variant {
   bool is_atomic = false;  // workgroups meet in an atomic; otherwise in further passes (a tree)
   bool is_vec4 = false;    // four values per load
   bool uses_subgroups = false;
+  bool packs = false;  // of kRanges: the device makes the planes too
 
   bool operator==(const Variant& other) const;
   std::string name() const;  // "cpu", "vulkan tree vec4 subgroup"
@@ -55,6 +56,7 @@ struct ReduceDevice {
   bool is_software = false;  // the CPU, in the end
   int subgroup_size = 0;     // 0: does without
   int workgroup_size = 0;
+  bool can_pack = false;
   bool can_share = false;  // memory of the host is used where it lies
 
   // Under which timings are kept.
@@ -91,6 +93,11 @@ class Reducer {
   // y[0, count). What a marked group has there is not said; nor what a group has whose numbers are
   // so small that some devices take them for zero (is_too_small).
   void decode(const Variant& variant, const PlanePieces& from, float* y);
+
+  // The planes of n values, at most kMaxPacked, to where `to` says; headers are not touched. What a
+  // group has that is too small is not said. For variants that say so.
+  static constexpr int64_t kMaxPacked = 1 << 24;
+  virtual void pack(int64_t n, const float* x, const GroupCode* codes, const PlanePieces& to);
 
   // Takes whole pages of the host's memory as its own, until unshare(): what is asked for is then
   // read and written there. They must stay mapped and not be exchanged by the operating system

@@ -47,6 +47,9 @@ inline std::vector<Variant> gpu_variants(const ReduceDevice& device, ReduceOp op
         variants.push_back({device.backend, true, is_vec4, uses_subgroups});
     }
   }
+  if (op == ReduceOp::kRanges && device.can_pack) {
+    variants.push_back({device.backend, false, true, true, true});
+  }
   return variants;
 }
 
@@ -60,6 +63,14 @@ inline size_t part_bytes(const PlanePieces& from, size_t i) {
   const int64_t n_groups =
       std::min(from.groups_per_piece, from.n_groups() - piece * from.groups_per_piece);
   return static_cast<size_t>(n_groups * (is_headers ? 4 : kPlaneGroupBytes));
+}
+
+// body(part, size_bytes) for the planes of every piece, without the headers.
+template <class Body>
+void for_each_plane(const PlanePieces& pieces, Body body) {
+  for (size_t i = 0; i < pieces.parts.size(); ++i) {
+    if (static_cast<int64_t>(i) % (1 + pieces.n_planes) != 0) body(i, part_bytes(pieces, i));
+  }
 }
 
 inline size_t plane_bytes(const PlanePieces& from) {

@@ -339,6 +339,15 @@ int64_t bitplane_encode(const StochasticRounding& rounding, int64_t first_group,
 // The same with the ranges of the groups given, as ordered_ranges() finds them: the same bits.
 int64_t bitplane_encode_ranges(const StochasticRounding& rounding, int64_t first_group, int64_t n,
                                const float* x, const OrderedRange* ranges, const BitPlanes& to);
+// For a device that packs by itself: what scalar/plane_group.h calls minimum, inverse and key of a
+// group. `inverse` is negative when the group is marked.
+struct GroupCode {
+  float minimum, inverse;
+  uint32_t key_low, key_high;
+};
+// Headers and codes of groups with these ranges. Returns how many were marked.
+int64_t bitplane_headers(const StochasticRounding& rounding, int64_t first_group, int64_t n_groups,
+                         int bits, const OrderedRange* ranges, uint32_t* headers, GroupCode* codes);
 // y[0, n) from value `first` of the group that `from` starts with, by the first `n_planes` planes.
 // What belongs to a marked group is not written. `around_caches`: y is part of something larger
 // than them, so what is written need not be there.

@@ -31,8 +31,9 @@ class OpenClReducer final : public Reducer {
       return false;
     }
     try {
-      shared_.push_back({std::make_unique<Buffer>(device_, data, size_bytes), nullptr});
-      give_to_host();
+      Shared shared = {std::make_unique<Buffer>(device_, data, size_bytes), nullptr};
+      shared.mapped = shared.buffer->map(CL_MAP_READ | CL_MAP_WRITE, 0, size_bytes);
+      shared_.push_back(std::move(shared));
       return true;
     } catch (const GpuError&) {
       return false;

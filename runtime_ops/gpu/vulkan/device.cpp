@@ -254,6 +254,8 @@ void Device::read_properties(const GpuOptions& options) {
                 static_cast<uint32_t>(options.max_workgroup)});
   info_.workgroup_size = 1;
   while (static_cast<uint32_t>(info_.workgroup_size) * 2 <= limit) info_.workgroup_size *= 2;
+  info_.can_pack = info_.subgroup_size >= 4 && info_.workgroup_size >= 32 &&
+                   (subgroups.supportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT) != 0;
 }
 
 void Device::make_device() {

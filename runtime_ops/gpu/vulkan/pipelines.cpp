@@ -19,17 +19,19 @@ constexpr uint32_t kRangesSubgroupsCode[] =
 constexpr uint32_t kDecodeCode[] =
 #include "decode.spv.inc"
     ;
+constexpr uint32_t kPackCode[] =
+#include "pack.spv.inc"
+    ;
 
 struct Code {
   const uint32_t* words;
   size_t size_bytes;
 };
-constexpr Code kCode[] = {// by Shader
-                          {kRangeCode, sizeof(kRangeCode)},
-                          {kRangeSubgroupsCode, sizeof(kRangeSubgroupsCode)},
-                          {kRangesCode, sizeof(kRangesCode)},
-                          {kRangesSubgroupsCode, sizeof(kRangesSubgroupsCode)},
-                          {kDecodeCode, sizeof(kDecodeCode)}};
+constexpr Code kCode[] = {
+    // by Shader
+    {kRangeCode, sizeof(kRangeCode)},   {kRangeSubgroupsCode, sizeof(kRangeSubgroupsCode)},
+    {kRangesCode, sizeof(kRangesCode)}, {kRangesSubgroupsCode, sizeof(kRangesSubgroupsCode)},
+    {kDecodeCode, sizeof(kDecodeCode)}, {kPackCode, sizeof(kPackCode)}};
 
 }  // namespace
 

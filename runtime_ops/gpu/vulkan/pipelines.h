@@ -8,7 +8,7 @@
 
 namespace daf::vulkan {
 
-enum class Shader { kRange, kRangeSubgroups, kRanges, kRangesSubgroups, kDecode };
+enum class Shader { kRange, kRangeSubgroups, kRanges, kRangesSubgroups, kDecode, kPack };
 
 // Every shader has three buffers, and arguments as push constants.
 struct View {

@@ -50,6 +50,43 @@ class VulkanReducer final : public Reducer {
 
   uint64_t copied_bytes() const override { return copied_bytes_; }
 
+  void pack(int64_t n, const float* x, const GroupCode* codes, const PlanePieces& to) override {
+    const uint32_t workgroup = static_cast<uint32_t>(device().workgroup_size);
+    const auto n_groups = static_cast<uint32_t>(to.n_groups());
+    const Place values = place_input(x, static_cast<size_t>(n) * sizeof(float));
+    const size_t n_parts = to.parts.size() / (1 + static_cast<size_t>(to.bits));
+    const size_t codes_bytes = n_groups * sizeof(GroupCode);
+    const size_t tables_bytes = codes_bytes + n_parts * static_cast<size_t>(to.bits) * 4;
+    const Buffer& tables = grow(places_, tables_bytes, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
+    std::memcpy(tables.data(), codes, codes_bytes);
+    auto* place = reinterpret_cast<uint32_t*>(tables.data() + codes_bytes);
+    const Buffer* shared = shared_with_all(to);
+    const Buffer& words = shared != nullptr ? *shared : make_results(plane_bytes(to));
+    uint32_t next = 0;
+    for_each_plane(to, [&](size_t part, size_t size_bytes) {
+      const auto* start = reinterpret_cast<const uint8_t*>(to.parts[part]);
+      *place++ = shared == nullptr ? next : static_cast<uint32_t>((start - words.data()) / 4);
+      next += static_cast<uint32_t>(size_bytes / 4);
+    });
+    device_.run([&](VkCommandBuffer commands) {
+      pipelines_.dispatch(
+          commands, 0, Shader::kPack, {workgroup},
+          {values.view,
+           {tables.handle(), 0, tables_bytes},
+           {words.handle(), 0, words.size_bytes()}},
+          {values.first, static_cast<uint32_t>(n), n_groups, static_cast<uint32_t>(to.bits),
+           static_cast<uint32_t>(to.groups_per_piece)},
+          std::min(divide(8 * n_groups, workgroup / 32), kMaxWorkgroups));
+    });
+    if (shared != nullptr) return;
+    next = 0;
+    for_each_plane(to, [&](size_t part, size_t size_bytes) {
+      std::memcpy(const_cast<uint32_t*>(to.parts[part]), words.data() + next, size_bytes);
+      next += static_cast<uint32_t>(size_bytes);
+    });
+    copied_bytes_ += next;
+  }
+
  private:
   OrderedRange do_find_range(const Variant& variant, int64_t n, const float* x) override {
     const Place values = place_input(x, static_cast<size_t>(n) * sizeof(float));

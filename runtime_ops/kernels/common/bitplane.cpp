@@ -37,6 +37,10 @@ uint64_t mix(uint64_t v) {
   return v ^ v >> 31;
 }
 
+uint64_t key_of(const StochasticRounding& rounding) {
+  return mix(mix(mix(rounding.seed) + rounding.step) + rounding.tensor);
+}
+
 struct Header {
   float minimum, scale;
   bool is_exact;
@@ -191,8 +195,27 @@ int64_t bitplane_encode(const StochasticRounding& rounding, int64_t first_group,
 
 int64_t bitplane_encode_ranges(const StochasticRounding& rounding, int64_t first_group, int64_t n,
                                const float* x, const OrderedRange* ranges, const BitPlanes& to) {
-  const uint64_t key = mix(mix(mix(rounding.seed) + rounding.step) + rounding.tensor);
-  return kEncode[to.bits](key, first_group, n, x, ranges, to);
+  return kEncode[to.bits](key_of(rounding), first_group, n, x, ranges, to);
+}
+
+int64_t bitplane_headers(const StochasticRounding& rounding, int64_t first_group, int64_t n_groups,
+                         int bits, const OrderedRange* ranges, uint32_t* headers,
+                         GroupCode* codes) {
+  const uint64_t key = key_of(rounding);
+  int64_t n_exact = 0;
+  for (int64_t g = 0; g < n_groups; ++g) {
+    float minimum, maximum;
+    Header header = {0, 0, true};
+    if (take_range(ranges[g], &minimum, &maximum)) {
+      header = Header::of_range(minimum, maximum, bits);
+    }
+    headers[g] = header.packed();
+    n_exact += header.is_exact;
+    const uint64_t group_key = mix(key + static_cast<uint64_t>(first_group + g));
+    codes[g] = {header.minimum, header.is_exact ? -1.0f : header.inverse(),
+                static_cast<uint32_t>(group_key), static_cast<uint32_t>(group_key >> 32)};
+  }
+  return n_exact;
 }
 
 void bitplane_decode(const BitPlanes& from, int n_planes, int64_t first, int64_t n,

@@ -231,6 +231,34 @@ TEST_F(ReducerTest, DecodesSmallNumbers) {
   }
 }
 
+TEST_F(ReducerTest, PacksWhatTheCpuDoes) {
+  if (!reducer().device().can_pack) GTEST_SKIP() << "the device does not pack";
+  for (int bits = 1; bits <= 8; ++bits) {
+    for (const int64_t n : {1, 31, 32, 255, 256, 257, 5000, 70'001}) {
+      std::vector<float> x = ordinary_floats(n, 14);
+      x[static_cast<size_t>(n / 2)] = n == 5000 ? std::numeric_limits<float>::infinity() : -0.0f;
+      const Planes expected(x, bits, 8);
+      Planes actual = expected;
+      const int64_t n_groups = (n + kPlaneGroup - 1) / kPlaneGroup;
+      std::vector<OrderedRange> ranges(static_cast<size_t>(n_groups));
+      std::vector<GroupCode> codes(ranges.size());
+      std::vector<uint32_t> headers(ranges.size());
+      ordered_ranges(n, kPlaneGroup, x.data(), ranges.data());
+      bitplane_headers({1, 2, 3}, 0, n_groups, bits, ranges.data(), headers.data(), codes.data());
+      PlanePieces to = expected.part(bits, 0, n);
+      for (size_t i = 0; i < to.parts.size(); ++i) {
+        to.parts[i] = actual.words.data() + (to.parts[i] - expected.words.data());
+        const int64_t first_group = static_cast<int64_t>(i) / (1 + bits) * 8;
+        const auto size_words = static_cast<size_t>(std::min<int64_t>(8, n_groups - first_group));
+        if (static_cast<int64_t>(i) % (1 + bits) == 0) continue;
+        std::memset(const_cast<uint32_t*>(to.parts[i]), 0x55, size_words * kPlaneGroupBytes);
+      }
+      reducer().pack(n, x.data(), codes.data(), to);
+      EXPECT_TRUE(actual.words == expected.words) << bits << " bits, " << n << " values";
+    }
+  }
+}
+
 // Memory that the device takes as its own.
 class Pages {
  public:
