@@ -1,7 +1,9 @@
 """`daf-export --calibrate`: how much each stored activation matters, measured on the program itself.
 
 As in GACT: with all others at 8 bits, one activation is stored with 1 bit, under two seeds. How far the gradients then
-lie from each other and from those at 8 bits is its sensitivity.
+lie from each other and from those at 8 bits is its sensitivity. Other than there, the distance is relative to the
+gradient of each parameter: what a layer learns does not depend on the scale of its gradients where a normalisation
+follows it or the optimizer divides by it.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from daf.files import atomic_write
 if TYPE_CHECKING:
     from daf.exporter.pipeline import Export
 
+SMALLEST = 1e-30
+
 
 def calibrate(export: Export, n_batches: int, on_activation: Callable[[int, int], None]) -> dict[str, float]:
     """Activation -> sensitivity, the mean over batches. `on_activation(done, total)` is called along the way."""
@@ -35,10 +39,10 @@ def calibrate(export: Export, n_batches: int, on_activation: Callable[[int, int]
     names = [entry.activation.name for entry in entries]
     if (known := _read(cache, names)) is not None:
         return known
-    measure = _Measure(export)
+    measure, batches = _Measure(export), _batches(export, n_batches)
     total = dict.fromkeys(names, 0.0)
     for number in range(n_batches):
-        batch = export.batch if number == 0 else export.options.file.make_batch()
+        batch = batches[number]
         bits = [MAX_BITS] * len(entries)
         exact = measure.gradients(batch, bits, seed=0)
         for i, name in enumerate(names):
@@ -46,7 +50,7 @@ def calibrate(export: Export, n_batches: int, on_activation: Callable[[int, int]
             bits[i] = 1
             a, b = (measure.gradients(batch, bits, seed) for seed in (1, 2))
             bits[i] = MAX_BITS
-            apart = max(_distance(a, b), 2 * max(_distance(a, exact), _distance(b, exact)))
+            apart = max(_distance(a, b, exact), 2 * max(_distance(a, exact, exact), _distance(b, exact, exact)))
             total[name] += apart / n_batches
     if not all(math.isfinite(sensitivity) for sensitivity in total.values()):
         raise UserError(
@@ -57,6 +61,19 @@ def calibrate(export: Export, n_batches: int, on_activation: Callable[[int, int]
         with atomic_write(cache) as file:
             file.write(json.dumps(total).encode())
     return total
+
+
+def _batches(export: Export, n: int) -> list[tuple[Tensor, ...]]:
+    """Of the model file's data where it has them, otherwise its example batches."""
+    file, size = export.options.file, export.batch[0].shape[0]
+    try:
+        data = list(file.dataset("train").values())
+    except UserError:
+        data = []
+    if not data or len(data[0]) < size:
+        return [export.batch] + [file.make_batch() for _ in range(n - 1)]
+    starts = [i * size % (len(data[0]) - size + 1) for i in range(n)]
+    return [tuple(tensor[start : start + size].contiguous() for tensor in data) for start in starts]
 
 
 class _Measure:
@@ -79,13 +96,18 @@ class _Measure:
         return found
 
 
-def _distance(a: dict[str, Tensor], b: dict[str, Tensor]) -> float:
-    return sum(float((a[name] - b[name]).double().square().sum()) for name in a)
+def _distance(a: dict[str, Tensor], b: dict[str, Tensor], unit: dict[str, Tensor]) -> float:
+    """The sum over the parameters of the relative distance of their gradients, squared."""
+    return sum(_square_norm(a[name] - b[name]) / max(_square_norm(unit[name]), SMALLEST) for name in a)
+
+
+def _square_norm(x: Tensor) -> float:
+    return float(x.double().square().sum())
 
 
 def _cache_path(program_sha256: str, n_batches: int) -> Path:
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    key = hashlib.sha256(f"{program_sha256} {n_batches} 1".encode()).hexdigest()[:32]
+    key = hashlib.sha256(f"{program_sha256} {n_batches} 2".encode()).hexdigest()[:32]
     return root / "daf" / f"sensitivity-{key}.json"
 
 

@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 
 from daf.errors import Exit, UserError
 from daf.exporter.graph import TORCH_FOLDER, place, strip_wrapper, unsupported_operator
+from daf.exporter.silence import silenced
 
 # Operators that stay whole: the kernels compute them in one pass, and their backward saves less than
 # what their decomposition would. Everything else becomes core ATen.
@@ -223,7 +224,7 @@ def _explained(action: str) -> Iterator[None]:
     """Turns torch.export's errors into one that says what to change in the user's model."""
     try:
         # Attention as plain products and softmax: the fused CPU operator has no kernel on a phone.
-        with _silenced(), sdpa_kernel(SDPBackend.MATH):
+        with _quiet(), sdpa_kernel(SDPBackend.MATH):
             yield
     except UserError:
         raise
@@ -232,16 +233,11 @@ def _explained(action: str) -> Iterator[None]:
 
 
 @contextmanager
-def _silenced() -> Iterator[None]:
+def _quiet() -> Iterator[None]:
     """Before torch raises, it warns, logs and prints the graph so far; the error says it all."""
-    disabled = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)
+    with silenced(logging.CRITICAL), warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _explanation(action: str, error: Exception) -> UserError:

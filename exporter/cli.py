@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from daf.cli_errors import run_command
-from daf.cli_types import BITS, SIZE, settings_option
+from daf.cli_types import BITS, IMPORTANCES, SIZE, settings_option
 from daf.errors import Exit, UserError
+from daf.exporter.silence import silenced
 from daf.files import check_output
 from daf.text import format_bytes, format_table
 
@@ -62,6 +60,12 @@ Examples:
     metavar="BATCHES",
     help="Measure how much each stored activation matters, two steps for each, and share the bits accordingly.",
 )
+@click.option(
+    "--importance",
+    type=click.Choice(IMPORTANCES),
+    help="By what stored activations share their bits: the same for every element, as --calibrate measured, or by the "
+    "gradients while training.  [uniform; calibrated with --calibrate]",
+)
 @click.option("--budget", type=SIZE, help="For arena, pool and workspace together, as in 24MB.")
 @click.option("--check", "check_step", is_flag=True, help="Run one step and compare loss and gradients with PyTorch.")
 @click.option("--dump", type=click.Path(path_type=Path, file_okay=False), help="Write the graph after each phase.")
@@ -80,6 +84,7 @@ def export(
     activations: ActivationMode,
     bits: int | None,
     calibrate: int,
+    importance: str | None,
     budget: int | None,
     check_step: bool,
     dump: Path | None,
@@ -98,6 +103,10 @@ def export(
         raise click.BadParameter("fp32 activations have no bits to choose; add --activations daf", param_hint="--bits")
     if activations == "fp32" and calibrate:
         raise click.BadParameter("fp32 activations are not stored; add --activations daf", param_hint="--calibrate")
+    if activations == "fp32" and importance is not None:
+        raise click.BadParameter("fp32 activations are not stored; add --activations daf", param_hint="--importance")
+    if importance == "calibrated" and not calibrate:
+        raise click.BadParameter("nothing is calibrated; add --calibrate 4", param_hint="--importance")
     if activations != "fp32" and dynamic_batch:
         raise click.BadParameter(
             "stored activations have a fixed size; leave --dynamic-batch out", param_hint="--activations"
@@ -111,7 +120,7 @@ def export(
 
     file = load_model_file(model, settings)  # the user's own mistakes first: torch's exporter takes seconds to import
 
-    with _silenced():
+    with silenced():
         from daf.exporter.pipeline import N_PHASES, Options, export_program
 
     progress = _Progress(N_PHASES, quiet)
@@ -122,6 +131,7 @@ def export(
         activations=activations,
         bits=bits,
         budget_bytes=budget,
+        importance=importance or ("calibrated" if calibrate else "uniform"),
         dynamic_batch=dynamic_batch,
         dump=dump,
     )
@@ -134,16 +144,6 @@ def export(
     if not quiet:
         click.echo(summary(exported))
     return _check(exported) if check_step else Exit.OK
-
-
-@contextmanager
-def _silenced() -> Iterator[None]:
-    """The libraries report on import what they could not load of their optional parts (CUDA kernels and the like)."""
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(logging.NOTSET)
 
 
 class _Progress:
@@ -204,6 +204,7 @@ def summary(exported: Export) -> str:
         ("trainable parameters", f"{parameters['trained']:,}"),
         ("activations kept", f"{len(kept)} tensors, {format_bytes(memory['activations'])}"),
         *_schemes(manifest),
+        *_attention(exported),
         ("planned arena", format_bytes(memory["arena"])),
         ("  of it gradients, at most", format_bytes(memory["gradients"])),
         ("predicted peak", format_bytes(memory["peak"])),
@@ -230,6 +231,17 @@ def _schemes(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     for scheme, (n, raw, stored) in sorted(totals.items(), key=lambda item: -item[1][1]):
         rows.append((f"  {scheme}", f"{n} tensors, {format_bytes(raw)} in {format_bytes(stored)}"))
     return rows
+
+
+def _attention(exported: Export) -> list[tuple[str, str]]:
+    """Whether attention probabilities are stored or recomputed, and why."""
+    found = exported.attention
+    if not found or exported.written is None:
+        return []
+    bits = {entry["name"]: entry["bits"] for entry in exported.written.manifest["store"]["entries"]}
+    pays_from = min(each.recomputing_pays_from(bits[each.probabilities.activation.name]) for each in found)
+    reason = f"recomputing needs exact queries and keys, which is less from {pays_from} tokens on"
+    return [("  attention probabilities", f"{len(found)} x {found[0].n_tokens} tokens, stored: {reason}")]
 
 
 def _calibrate(exported: Export, n_batches: int, quiet: bool) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from daf.errors import Exit, UserError
 from daf.exporter import zoo
+from daf.exporter.silence import silenced
 
 if TYPE_CHECKING:
     import torch
@@ -132,7 +133,8 @@ def _import(path: Path) -> ModuleType:
     folder = str(path.parent.resolve())
     sys.path.insert(0, folder)  # a model file may import its neighbours
     try:
-        spec.loader.exec_module(module)
+        with silenced():
+            spec.loader.exec_module(module)
     except UserError:
         raise
     except ModuleNotFoundError as error:

@@ -35,7 +35,14 @@ from daf.exporter.passes.fuse_cross_entropy import fuse_cross_entropy
 from daf.exporter.passes.fuse_gemm_terms import fuse_gemm_terms
 from daf.exporter.passes.fuse_masked_softmax import fuse_masked_softmax
 from daf.exporter.passes.remove_noops import remove_noops
-from daf.exporter.schemes import DEFAULT_BITS, ActivationMode, AssignedScheme, assign_schemes
+from daf.exporter.schemes import (
+    DEFAULT_BITS,
+    ActivationMode,
+    AssignedScheme,
+    Attention,
+    assign_schemes,
+    find_attention,
+)
 from daf.exporter.verify import verify
 
 if TYPE_CHECKING:
@@ -50,6 +57,7 @@ class Options:
     activations: ActivationMode = "fp32"
     bits: int | None = None  # of every stored activation; None: by importance, DEFAULT_BITS on average
     budget_bytes: int | None = None  # for arena, pool and workspace together
+    importance: str = "uniform"  # by what stored activations share their bits
     dynamic_batch: bool = False
     dump: Path | None = None
 
@@ -66,6 +74,7 @@ class Export:
     trained: dict[str, int] = field(default_factory=dict)  # parameter -> bytes
     saved: list[SavedActivation] = field(default_factory=list)
     schemes: list[AssignedScheme] = field(default_factory=list)
+    attention: list[Attention] = field(default_factory=list)
     store: StorePlan = field(default_factory=lambda: StorePlan([], 0))
     sensitivities: dict[str, float] = field(default_factory=dict)  # stored activation -> importance, when calibrated
     lowered: LoweredProgram | None = None
@@ -112,6 +121,7 @@ def find_saved_activations(export: Export) -> None:
 
 def assign(export: Export) -> None:
     export.schemes = assign_schemes(export.saved, export.options.activations, export.options.bits)
+    export.attention = find_attention(export.schemes)
 
 
 def compress(export: Export) -> None:

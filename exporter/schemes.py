@@ -28,7 +28,7 @@ daf = torch.ops.daf
 
 ActivationMode = Literal["fp32", "daf"]
 
-STORE_SCHEMA = 1  # of the plan, the recipes and the encoding; as kStoreSchema in runtime_ops/session/manifest.h
+STORE_SCHEMA = 2  # of the plan, the recipes and the encoding; as kStoreSchema in runtime_ops/session/manifest.h
 DEFAULT_BITS = 2  # on average
 GROUP_ELEMENTS = 256
 GROUP_HEADER_BYTES = 4
@@ -168,6 +168,38 @@ _READS_PROBABILITIES = {daf.softmax_backward.default, daf.cross_entropy_backward
 def is_log_softmax(node: Node) -> bool:
     """Its backward is linear in the probabilities, not in their logarithms: the store gets those."""
     return node.target is daf.softmax.default and node.args[2] is True
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Stored attention probabilities, and what they would be recomputed from."""
+
+    probabilities: AssignedScheme
+    n_tokens: int  # that each one attends to
+    head_size: int  # of its query and its key
+
+    def recomputing_pays_from(self, bits: int) -> int:
+        """From so many tokens on, exact queries and keys would take less memory than the stored probabilities.
+
+        Exact they must be: a softmax of rounded values is biased, and so would be every gradient behind it.
+        """
+        return -(-2 * self.head_size * (32 - bits) // bits)
+
+
+def find_attention(schemes: list[AssignedScheme]) -> list[Attention]:
+    found = []
+    for scheme in schemes:
+        node = scheme.activation.node
+        if scheme.value != "planes" or node.target is not daf.softmax.default or is_log_softmax(node):
+            continue
+        scores = node.args[0]
+        while isinstance(scores, Node) and scores.target in (aten.add.Tensor, aten.mul.Tensor, aten.div.Tensor):
+            scores = scores.args[0]
+        if isinstance(scores, Node) and scores.target is daf.batch_gemm.default:
+            queries = scores.args[0]
+            assert isinstance(queries, Node)
+            found.append(Attention(scheme, int(node.meta["val"].shape[-1]), int(queries.meta["val"].shape[-1])))
+    return found
 
 
 def _rectified(node: Node, assigned: Mapping[Node, AssignedScheme]) -> Derivation | None:

@@ -17,12 +17,11 @@ from torch.fx import Node
 
 from daf import native
 from daf.errors import Exit, UserError
-from daf.exporter.allocate_bits import allocate_bits
 from daf.exporter.fuse_optimizer import describe, optimizer_state_name
 from daf.exporter.graph import inputs_of_kind, nodes_by_name, upper_bound
 from daf.exporter.lower import PREDICT, TRAIN, LoweredProgram, constant_bytes
 from daf.exporter.plan_memory import STATE_ID, measure_arena
-from daf.exporter.schemes import DEFAULT_BITS, STORE_SCHEMA, planes_bytes
+from daf.exporter.schemes import DEFAULT_BITS, STORE_SCHEMA
 from daf.files import atomic_write
 from daf.manifest import FORMAT, SCHEMA, example_path, manifest_path
 from daf.text import format_bytes
@@ -121,6 +120,7 @@ def _manifest(export: Export, lowered: LoweredProgram, size: int, digest: str) -
 def _store(export: Export, bits: dict[str, int]) -> dict[str, Any]:
     return {
         "schema": STORE_SCHEMA,
+        "importance": export.options.importance,
         "chunk_bytes": export.store.chunk_bytes,
         "budget_bytes": export.options.budget_bytes,
         "entries": [
@@ -148,13 +148,13 @@ def _bits(export: Export, fixed_bytes: int) -> dict[str, int]:
             f"raise --budget to at least {math.ceil(floor / 1e3)}kB or export a smaller batch",
             Exit.USAGE,
         )
-    if options.bits is not None:
-        return {entry.activation.name: options.bits for entry in entries}
+    if options.bits is not None or (options.budget_bytes is None and not export.sensitivities):
+        return {entry.activation.name: options.bits or DEFAULT_BITS for entry in entries}
     if options.budget_bytes is not None:
         limit = options.budget_bytes - fixed_bytes
     else:
-        limit = sum(planes_bytes(n, DEFAULT_BITS) for n in sizes)
-    found = allocate_bits(sizes, [export.sensitivity(entry) for entry in entries], limit)
+        limit = native.store_bytes(sizes, [DEFAULT_BITS] * len(sizes))
+    found = native.fit_bits(sizes, [export.sensitivity(entry) for entry in entries], limit)
     return dict(zip((entry.activation.name for entry in entries), found, strict=True))
 
 

@@ -23,6 +23,7 @@
 #include "runtime_ops/session/operator_call.h"
 #include "runtime_ops/session/run.h"
 #include "runtime_ops/session/session.h"
+#include "runtime_ops/store/plan.h"
 
 namespace py = pybind11;
 
@@ -58,12 +59,22 @@ py::array copy_to_array(const TensorSpec& spec, const void* data) {
   return array;
 }
 
+std::optional<Importance> to_importance(const std::optional<std::string>& name) {
+  if (!name) return std::nullopt;
+  const std::optional<Importance> importance = importance_named(*name);
+  if (!importance) throw DafError(Exit::kUsage, "there is no importance '" + *name + "'");
+  return importance;
+}
+
 // A session for several Python threads: each call has it alone, and waits without the GIL.
 class Session {
  public:
   Session(const std::string& program, const std::string& manifest, int64_t seed,
-          std::optional<int64_t> budget, const std::string& reduce)
-      : session_(program, manifest, SessionOptions{seed, budget, reduce_mode(reduce), ""}) {}
+          std::optional<int64_t> budget, const std::optional<std::string>& importance,
+          const std::string& reduce)
+      : session_(program, manifest,
+                 SessionOptions{seed, budget, to_importance(importance), reduce_mode(reduce), ""}) {
+  }
 
   float step(const py::sequence& sequence, std::optional<float> lr) {
     const py::tuple inputs(sequence);  // keeps the arrays, whatever happens to the sequence
@@ -342,6 +353,16 @@ size_t store_bytes(const std::vector<int64_t>& n_elements, const std::vector<int
   return ActivationStore::planned_bytes(plan);
 }
 
+std::vector<int> fit_bits_into(const std::vector<int64_t>& n_elements,
+                               const std::vector<double>& sensitivities, size_t limit_bytes) {
+  std::vector<StoreEntry> plan;
+  for (size_t i = 0; i < n_elements.size() && i < sensitivities.size(); ++i) {
+    plan.push_back({"", n_elements[i], kMaxPlanes, 1, sensitivities[i]});
+  }
+  const size_t page_bytes = StoreOptions().page_bytes;
+  return fit_bits(plan, page_bytes, limit_bytes / page_bytes);
+}
+
 void raise_daf_error(const py::object& type, Exit exit, const std::string& message) {
   // A path, or a name in a damaged file, need not be UTF-8.
   const auto text = py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(
@@ -374,9 +395,10 @@ PYBIND11_MODULE(_native, m) {
 
   py::class_<Session>(m, "Session")
       .def(py::init<const std::string&, const std::string&, int64_t, std::optional<int64_t>,
-                    const std::string&>(),
+                    const std::optional<std::string>&, const std::string&>(),
            py::arg("program"), py::arg("manifest"), py::kw_only(), py::arg("seed") = 0,
-           py::arg("budget") = py::none(), py::arg("reduce") = "auto")
+           py::arg("budget") = py::none(), py::arg("importance") = py::none(),
+           py::arg("reduce") = "auto")
       .def("step", &Session::step, py::arg("inputs"), py::arg("lr") = py::none())
       .def("profile", &Session::profile)
       .def("outputs", &Session::outputs)
@@ -404,6 +426,8 @@ PYBIND11_MODULE(_native, m) {
         py::arg("layer"));
   m.def("operator_names", &operator_names);
   m.def("store_bytes", &store_bytes, py::arg("n_elements"), py::arg("bits"));
+  m.def("fit_bits", &fit_bits_into, py::arg("n_elements"), py::arg("sensitivities"),
+        py::arg("limit_bytes"));
   m.def("max_workspace_bytes", &max_scratch_bytes);
   bind_store_bench(m);
   bind_reduce(m);

@@ -171,3 +171,17 @@ def test_weights_are_not_activations(tmp_path: Path) -> None:
     export = export_compressed(tmp_path, BLOCK, "return self.head(F.relu(self.bn(self.conv(x))))")
     names = {name for name, _ in nn.Module.named_parameters(export.model)}
     assert not names & set(schemes(export))
+
+
+def test_attention_says_why_its_probabilities_are_stored(tmp_path: Path) -> None:
+    from zoo_settings import SMALL
+
+    file = load_model_file("vit_tiny", {name: str(value) for name, value in SMALL["vit_tiny"].items()})
+    export = export_program(Options(file, tmp_path / "p.pte", Sgd(), activations="daf"))
+    assert export.attention
+    one = export.attention[0]
+    stored_bits, exact_bits = 2, 32
+    least = one.recomputing_pays_from(stored_bits)
+    # Of one query: its probabilities, against a query and a key of their own that are exact instead of stored.
+    for n_tokens, pays in ((least, True), (least - 1, False)):
+        assert (n_tokens * stored_bits >= 2 * one.head_size * (exact_bits - stored_bits)) == pays

@@ -141,3 +141,72 @@ def store(json_path: Path | None, quick: bool) -> None:
     from daf.tools.bench_store import FULL, QUICK, run_bench
 
     run_bench(QUICK if quick else FULL, json_path)
+
+
+@bench.command(short_help="Memory of training, and what saving it costs.")
+@click.argument("model", required=False)
+@settings_option
+@click.option("--batch-size", type=click.IntRange(min=1), default=8, show_default=True, help="Of MODEL.")
+@click.option("--optimizer", type=click.Choice(["sgd", "adamw"]), default="sgd", show_default=True, help="Of MODEL.")
+@click.option("--bits", type=click.IntRange(1, 8), help="Of every stored activation; without it, 2 on average.")
+@_json
+@_repeats
+@_quick
+def memory(
+    model: str | None,
+    settings: dict[str, str],
+    batch_size: int,
+    optimizer: str,
+    bits: int | None,
+    json_path: Path | None,
+    repeats: int,
+    quick: bool,
+) -> None:
+    """Measure what training keeps for backward, and its peak, here and in PyTorch: of MODEL, or of four of the zoo.
+
+    \b
+    kept for backward   PyTorch's are counted by saved-tensor hooks, without parameters and the batch
+    peak RSS            of a process of its own, above what it takes before the model is made
+    step                with compressed activations, against the fp32 program and against PyTorch with the tensors
+                        quantized in saved-tensor hooks
+
+    \b
+    Examples:
+      daf bench memory --json memory.json
+      daf bench memory --quick
+      daf bench memory resnet18 --set width=16 --batch-size 32 --bits 4
+    """
+    if json_path is not None:
+        check_output(json_path)
+    from daf.tools.bench_memory import CASES, QUICK_CASES, run_bench
+    from daf.tools.bench_step import StepCase
+
+    if model is not None:
+        cases: tuple[StepCase, ...] = (StepCase(model, batch_size, settings, optimizer),)
+    else:
+        cases = QUICK_CASES if quick else CASES
+    run_bench(cases, bits, repeats, json_path)
+
+
+@bench.command(short_help="What compression costs in accuracy, on real data.")
+@click.option("--seeds", type=click.IntRange(1, 100), default=3, show_default=True, help="Runs of each kind.")
+@click.option("--curve", is_flag=True, help="Also with smaller budgets, down to one bit.")
+@click.option("--threads", type=click.IntRange(1, 256), default=1, show_default=True)
+@_json
+@_quick
+def accuracy(seeds: int, curve: bool, threads: int, json_path: Path | None, quick: bool) -> None:
+    """Train in PyTorch, as an fp32 program and with compressed activations, and compare the accuracy on test data.
+
+    The digits come with a package; CIFAR-10 is read from the folder that DAF_DATA_DIR names (cifar10_10k.npz), and
+    left out with a message where it is not set.
+
+    \b
+    Examples:
+      daf bench accuracy --quick
+      DAF_DATA_DIR=~/data daf bench accuracy --curve --json accuracy.json
+    """
+    if json_path is not None:
+        check_output(json_path)
+    from daf.tools.bench_accuracy import CASES, QUICK_CASES, run_bench
+
+    run_bench(QUICK_CASES if quick else CASES, seeds, curve, threads, json_path)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from daf import native
 from daf.exporter.load import load_model_file
-from daf.tools.bench_results import Action, Result, Stopwatch, Times, n_threads, report
+from daf.tools.bench_results import Action, Result, Stopwatch, Times, n_threads, report, say
 
 aten = torch.ops.aten
 MIN_SLICE_S = 0.02
@@ -59,6 +59,7 @@ def run_bench(threads: Sequence[int], repeats: int, quick: bool, out: Path | Non
         native.set_threads(n)
         torch.set_num_threads(n)
         bench = Bench(n, repeats)
+        say(f"kernels, {n_threads(n)}")
         with torch.no_grad():
             results += _products(bench, quick)
             for model, settings in (("resnet18", {}), ("mobilenet_v2", {"resolution": "96"})):

@@ -71,6 +71,11 @@ class Stopwatch:
         return elapsed / n_calls
 
 
+def say(text: str) -> None:
+    """What is measured now, for those who wait."""
+    click.echo(f"measuring {text}", err=True)
+
+
 def n_threads(threads: int) -> str:
     return "1 thread" if threads == 1 else f"{threads} threads"
 

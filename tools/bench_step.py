@@ -14,9 +14,9 @@ from torch import Tensor
 from daf import native
 from daf.exporter.cli import export
 from daf.exporter.load import load_model_file
-from daf.manifest import manifest_path, read_manifest
+from daf.manifest import Manifest, manifest_path, read_manifest
 from daf.text import format_table
-from daf.tools.bench_results import Result, Stopwatch, n_threads, report
+from daf.tools.bench_results import Result, Stopwatch, n_threads, report, say
 from daf.tools.eager import EagerTrainer
 
 MIN_SLICE_S = 0.2
@@ -28,6 +28,10 @@ class StepCase:
     batch_size: int
     settings: dict[str, str] = field(default_factory=dict)
     optimizer: str = "sgd"
+
+    @property
+    def all_settings(self) -> dict[str, str]:
+        return {**self.settings, "batch_size": str(self.batch_size)}
 
     @property
     def setting(self) -> str:
@@ -52,15 +56,13 @@ def run_bench(cases: Sequence[StepCase], threads: Sequence[int], repeats: int, p
 
 
 def _bench_case(case: StepCase, threads: Sequence[int], repeats: int, profile: bool) -> Iterator[Result]:
+    say(f"{case.model}, {case.setting}")
     native.set_threads(max(threads))  # the session's workspace has room for them
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "bench.pte"
-        given = [option for item in case.settings.items() for option in ("--set", "=".join(item))]
-        options = ["--optimizer", case.optimizer, "--batch-size", str(case.batch_size), "-o", str(program), "--quiet"]
-        export.main([case.model, *given, *options], standalone_mode=False)
-        manifest = read_manifest(manifest_path(program))
-        session = native.Session(str(program), str(manifest.path))
-    model_file = load_model_file(case.model, {**case.settings, "batch_size": str(case.batch_size)})
+        manifest = export_case(case, program)
+        session = open_session(program)
+    model_file = load_model_file(case.model, case.all_settings)
     batch = list(model_file.make_batch())
     arrays = [tensor.numpy() for tensor in batch]
 
@@ -80,6 +82,17 @@ def _bench_case(case: StepCase, threads: Sequence[int], repeats: int, profile: b
         from daf.tools.stock import StockTrainer
 
         yield result(1, "ExecuTorch's kernels, no update", StockTrainer(model_file).step)
+
+
+def export_case(case: StepCase, program: Path, *more: str) -> Manifest:
+    given = [option for item in case.settings.items() for option in ("--set", "=".join(item))]
+    options = ["--optimizer", case.optimizer, "--batch-size", str(case.batch_size), "-o", str(program), "--quiet"]
+    export.main([case.model, *given, *options, *more], standalone_mode=False)
+    return read_manifest(manifest_path(program))
+
+
+def open_session(program: Path) -> native.Session:
+    return native.Session(str(program), str(manifest_path(program)))
 
 
 def profile_table(session: native.Session) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from daf.errors import Exit, UserError
+from daf.cli_types import settings_option
 from daf.files import atomic_write, check_output
 
 FILE = click.Path(path_type=Path)
@@ -16,8 +16,8 @@ FILE = click.Path(path_type=Path)
 @click.argument("model")
 @click.option("--split", type=click.Choice(["train", "test"]), default="train", show_default=True)
 @click.option("-o", "--output", type=FILE, required=True, help="The safetensors file to write.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the model file; repeatable.")
-def data(model: str, split: str, output: Path, settings: tuple[str, ...]) -> None:
+@settings_option
+def data(model: str, split: str, output: Path, settings: dict[str, str]) -> None:
     """Write the data set of MODEL, a model file or the name of a zoo model.
 
     The model file's function dataset(split, **settings) returns a dict of tensors, one per input of train_step,
@@ -29,24 +29,13 @@ def data(model: str, split: str, output: Path, settings: tuple[str, ...]) -> Non
       daf data ./model.py --split test --set resolution=96 -o test.safetensors
     """
     check_output(output)
-    values = parse_settings(settings)
     from safetensors.torch import save
 
     from daf.exporter.load import load_model_file
 
-    tensors = load_model_file(model, values).dataset(split)
+    tensors = load_model_file(model, settings).dataset(split)
     with atomic_write(output) as file:
         file.write(save(tensors))
     for name, tensor in tensors.items():
         click.echo(f"{name}  {str(tensor.dtype).removeprefix('torch.')}  {list(tensor.shape)}")
     click.echo(f"wrote {output}")
-
-
-def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
-    values = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not name or not equals:
-            raise UserError(f"cannot use --set {setting}: write it as NAME=VALUE", Exit.USAGE)
-        values[name] = value
-    return values

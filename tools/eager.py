@@ -29,6 +29,11 @@ class EagerTrainer:
         self._optimizer.step()
         return loss.item()
 
+    def step_with_lr(self, inputs: list[torch.Tensor], lr: float) -> float:
+        for group in self._optimizer.param_groups:
+            group["lr"] = lr
+        return self.step(inputs)
+
 
 def make_optimizer(model: torch.nn.Module, settings: Mapping[str, Any]) -> torch.optim.Optimizer:
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from daf.cli_types import SIZE
+from daf.cli_types import IMPORTANCES, SIZE
 from daf.errors import Exit, UserError
 from daf.files import check_output
 from daf.manifest import Manifest, example_path, program_error
@@ -51,6 +51,11 @@ def _finite(_ctx: click.Context, _option: click.Parameter, value: float | None) 
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Order of the samples, and dropout.  [default: 0]")
 @click.option("--no-shuffle", is_flag=True, help="Take the samples in the order of the file.")
 @click.option("--budget", type=SIZE, help="For arena, pool and workspace together, as in 24MB; else daf-export's.")
+@click.option(
+    "--importance",
+    type=click.Choice(IMPORTANCES),
+    help="By what stored activations share their bits; else daf-export's.",
+)
 @click.option(
     "--reduce",
     type=click.Choice(["auto", "cpu", "vulkan", "opencl"]),
@@ -110,6 +115,7 @@ def make_request(
     save: Path | None = None,
     save_every: int | None = None,
     budget: int | None = None,
+    importance: str | None = None,
     resume: Path | None = None,
     trace: Path | None = None,
     lr: float | None = None,
@@ -150,6 +156,7 @@ def make_request(
         "save": str(save) if save else None,
         "save_every": save_every or 0,
         "budget_bytes": budget,
+        "importance": importance,
         "resume": str(resume) if resume else None,
         "trace": str(trace) if trace else None,
         "reduce": reduce,

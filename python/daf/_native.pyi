@@ -17,9 +17,17 @@ class Session:
     """An exported program, its state and memory. Safe to share between threads; calls wait for each other."""
 
     def __init__(
-        self, program: str, manifest: str, *, seed: int = 0, budget: int | None = None, reduce: str = "auto"
+        self,
+        program: str,
+        manifest: str,
+        *,
+        seed: int = 0,
+        budget: int | None = None,
+        importance: str | None = None,
+        reduce: str = "auto",
     ) -> None:
-        """`budget`: bytes that arena, pool and workspace never exceed; the manifest's (if any) when not given.
+        """`budget`: bytes that arena, pool and workspace never exceed. `importance`: by what stored activations share
+        their bits: `uniform`, `calibrated` or `gradient`. Both are the manifest's when not given.
 
         `reduce`: auto, cpu, vulkan or opencl; what finds the ranges of activations. The results are the same.
         """
@@ -75,6 +83,12 @@ def epoch_order(seed: int, epoch: int, n_samples: int) -> npt.NDArray[np.int64]:
 def dropout(x: npt.NDArray[np.float32], p: float, seed: int, step: int, layer: int) -> npt.NDArray[np.float32]: ...
 def store_bytes(n_elements: Sequence[int], bits: Sequence[int]) -> int:
     """What the store takes for tensors of these sizes and bits, in whole pages."""
+
+def fit_bits(n_elements: Sequence[int], sensitivities: Sequence[float], limit_bytes: int) -> list[int]:
+    """The bits of stored tensors with which they fit, at the least error of the gradient.
+
+    With b bits, tensor i adds sensitivities[i] / (2^b - 1)^2 to it. Every tensor keeps one bit, whatever the limit.
+    """
 
 def max_workspace_bytes() -> int:
     """The most scratch memory that a kernel takes."""

@@ -54,6 +54,7 @@ class _Bits(click.ParamType[int | None]):
         return bits
 
 
+IMPORTANCES = ("uniform", "calibrated", "gradient")
 SIZE = _Size()
 BITS = _Bits()
 

@@ -50,6 +50,7 @@ void stored_activation_backward(Arguments& args) {
     daf::activation_backward(kind, a, b, count * saved.sample_elements(), grad.data + begin, part,
                              grad_x.data + begin);
   });
+  saved.weigh([&] { return square_norm(grad) / square_norm(grad_x); });
   saved.release();
 }
 

@@ -142,6 +142,21 @@ void stored_batch_norm_backward(Arguments& args) {
                              grad.data + first * x.sample_elements(), part, weight.data, mean.data,
                              var.data, sums, grad_x.data + first * x.sample_elements());
   });
+  x.weigh([&] {
+    double of_x = 0, of_weight = 0;  // the squares of the errors of grad_x and grad_weight
+    const auto count = static_cast<double>(whole.n * whole.spatial);
+    for (int64_t c = 0; c < whole.c; ++c) {
+      const double invvar = 1.0 / (static_cast<double>(var.data[c]) + whole.eps);
+      const double scale = weight.is_none ? 1.0 : static_cast<double>(weight.data[c]);
+      const double slope = scale * invvar * grad_weight.data[c] / count;
+      of_x += slope * slope * invvar * count;
+      for (int64_t n = 0; n < whole.n; ++n) {
+        of_weight +=
+            invvar * square_norm(grad.data + (n * whole.c + c) * whole.spatial, whole.spatial);
+      }
+    }
+    return of_x / square_norm(grad_x) + of_weight / square_norm(grad_weight);
+  });
   x.release();
 }
 

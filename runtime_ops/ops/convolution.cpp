@@ -151,6 +151,10 @@ void stored_convolution_weight_grad(Arguments& args) {
     conv2d_weight_grad(shape, grad.data + first * grad_sample, part, first > 0, grad_weight.data,
                        scratch);
   });
+  x.weigh([&] {
+    const int64_t n_columns = c_in / windows.groups * kernel.h * kernel.w;
+    return static_cast<double>(n_columns) * square_norm(grad) / square_norm(grad_weight);
+  });
   x.release();
 }
 

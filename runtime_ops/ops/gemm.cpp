@@ -161,6 +161,18 @@ void batch_gemm(Arguments& args) {
   daf::batch_gemm(product.batch, a.data, b.data, product.alpha, c.data, args.scratch());
 }
 
+namespace {
+
+// Each value of `other` meets an error of the stored operand in n_uses places of c.
+void weigh(StoredValue& stored, int64_t n_uses, float alpha, const Floats& other,
+           const Array<float>& c) {
+  stored.weigh([&] {
+    return static_cast<double>(n_uses) * alpha * alpha * square_norm(other) / square_norm(c);
+  });
+}
+
+}  // namespace
+
 void stored_batch_gemm(Arguments& args) {
   const Floats other = args.floats("other");
   StoredValue stored(args);
@@ -177,6 +189,7 @@ void stored_batch_gemm(Arguments& args) {
     daf::batch_gemm(batch, stored_is_a ? part : theirs, stored_is_a ? theirs : part, product.alpha,
                     c.data + first * batch.c_step[0], scratch);
   });
+  weigh(stored, stored_is_a ? batch.product.m : batch.product.n, product.alpha, other, c);
   stored.release();
 }
 
@@ -207,6 +220,7 @@ void stored_gemm(Arguments& args) {
                       stored_is_a ? theirs : part, 1.0f, c.data + first * whole.m * whole.n,
                       scratch);
     });
+    weigh(stored, stored_is_a ? whole.m : whole.n, 1.0f, other, c);
     return stored.release();
   }
   // Samples are rows of the stored matrix: terms of the sum, rows of c, or columns of c.
@@ -224,6 +238,7 @@ void stored_gemm(Arguments& args) {
       multiply(shape, part, other.data, nullptr, c.data + first * (stored_is_a ? shape.ldc : 1));
     }
   });
+  weigh(stored, stored_is_a ? whole.m : whole.n, 1.0f, other, c);
   stored.release();
 }
 

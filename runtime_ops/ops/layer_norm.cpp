@@ -63,6 +63,27 @@ void layer_norm_backward(Arguments& args) {
                            grad_x.data, grad_weight.data, grad_bias.data);
 }
 
+namespace {
+
+// The square of what errors of 1 on average in x make of grad_x: by the term x_hat * mean(g x_hat),
+// where g is the gradient of the normalised value.
+double error_of_grad_x(const LayerNorm& shape, const float* grad, const float* x,
+                       const float* weight, const float* mean, const float* rstd) {
+  double sum = 0;
+  for (int64_t row = 0; row < shape.rows; ++row) {
+    double product = 0;
+    for (int64_t i = row * shape.n; i < (row + 1) * shape.n; ++i) {
+      const double g = weight == nullptr ? grad[i] : grad[i] * weight[i - row * shape.n];
+      product += g * (x[i] - mean[row]) * rstd[row];
+    }
+    const double slope = rstd[row] * rstd[row] * product / static_cast<double>(shape.n);
+    sum += slope * slope * static_cast<double>(shape.n);
+  }
+  return sum;
+}
+
+}  // namespace
+
 void stored_layer_norm_backward(Arguments& args) {
   const Floats grad = args.floats("grad");
   StoredValue x(args);
@@ -81,6 +102,7 @@ void stored_layer_norm_backward(Arguments& args) {
   const Array<float> grad_bias = args.output("out2", rows.normalized);
   const int64_t n = rows.shape.n, sample_rows = rows.shape.rows / x.n_samples();
   float* part_sums = args.scratch().take<float>(static_cast<size_t>(2 * n));
+  double error = 0;  // the square of that of grad_x
   x.for_each_chunk([&](int64_t first, int64_t count, const float* part) {
     LayerNorm shape = rows.shape;
     shape.rows = count * sample_rows;
@@ -89,10 +111,15 @@ void stored_layer_norm_backward(Arguments& args) {
     float* bias_sums = first == 0 ? grad_bias.data : part_sums + n;
     daf::layer_norm_backward(shape, grad.data + row * n, part, weight.data, mean.data + row,
                              rstd.data + row, grad_x.data + row * n, sums, bias_sums);
+    if (current_importance() != nullptr) {
+      error += error_of_grad_x(shape, grad.data + row * n, part, weight.data, mean.data + row,
+                               rstd.data + row);
+    }
     if (first == 0) return;
     add_to(n, sums, grad_weight.data);
     add_to(n, bias_sums, grad_bias.data);
   });
+  x.weigh([&] { return error / square_norm(grad_x); });
   x.release();
 }
 

@@ -112,6 +112,11 @@ void stored_cross_entropy_backward(Arguments& args) {
                                 rest.target.data + first, rest.weight.data, rest.total_weight.data,
                                 grad_x.data + first * shape.c);
   });
+  p.weigh([&] {
+    const double mean = shape.reduction == Reduction::kMean ? *rest.total_weight.data : 1.0;
+    const int64_t n_uses = p.shape().n_elements() / grad.n_elements();
+    return static_cast<double>(n_uses) * square_norm(grad) / (mean * mean * square_norm(grad_x));
+  });
   p.release();
 }
 

@@ -60,6 +60,7 @@ void stored_softmax_backward(Arguments& args) {
     const int64_t begin = first * y.sample_elements();
     daf::softmax_backward(shape, grad.data + begin, part, grad_x.data + begin);
   });
+  y.weigh([&] { return square_norm(grad) / square_norm(grad_x); });
   y.release();
 }
 

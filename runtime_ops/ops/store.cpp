@@ -7,13 +7,22 @@ namespace daf {
 namespace {
 
 thread_local ActivationStore* current = nullptr;
+thread_local std::vector<double>* importance_of_current = nullptr;
 
 }  // namespace
 
 ActivationStore* current_store() { return current; }
+std::vector<double>* current_importance() { return importance_of_current; }
 
-UseStore::UseStore(ActivationStore* store) : previous_(current) { current = store; }
-UseStore::~UseStore() { current = previous_; }
+UseStore::UseStore(ActivationStore* store, std::vector<double>* importance)
+    : previous_(current), previous_importance_(importance_of_current) {
+  current = store;
+  importance_of_current = importance;
+}
+UseStore::~UseStore() {
+  current = previous_;
+  importance_of_current = previous_importance_;
+}
 
 }  // namespace daf
 
@@ -36,6 +45,7 @@ void fetch(Arguments& args) {
   StoredValue value(args);
   const Array<float> y = args.output("out", value.shape());
   value.read_whole(y.data);
+  value.weigh([&] { return static_cast<double>(y.n_elements()) / square_norm(y); });
   value.release();
 }
 

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
-
-#include "runtime_ops/ops/current_store.h"
+#include <limits>
 
 namespace daf::ops {
 namespace {
@@ -42,6 +41,61 @@ StoredValue::StoredValue(Arguments& args) : args_(args) {
   const int64_t sample_bytes = sample_elements_ * static_cast<int64_t>(sizeof(float));
   chunk_samples_ = std::clamp<int64_t>(kChunkBytes / sample_bytes, 1, shape_[0]);
   parse(args, recipe);
+}
+
+double square_norm(const float* x, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * x[i];
+  return std::max(sum, std::numeric_limits<double>::min());
+}
+
+void StoredValue::add_importance(double relative_error) const {
+  struct Term {
+    int entry, place;  // place: on the stack
+    double gain;
+  };
+  std::array<Term, kMaxSteps> terms{};
+  int n_terms = 0, top = -1;
+  for (int i = 0; i < n_steps_; ++i) {
+    const Step& step = steps_[i];
+    if (step.kind == Step::Kind::kPlanes) {
+      terms[n_terms++] = {step.entry, ++top, 1.0};
+    } else if (step.kind == Step::Kind::kValue) {
+      ++top;
+    } else {
+      if (step.kind == Step::Kind::kAdd) --top;
+      for (int t = 0; t < n_terms; ++t) {
+        if (terms[t].place < top) continue;
+        terms[t].place = top;
+        if (step.kind != Step::Kind::kAdd) terms[t].gain *= gain(step);
+      }
+    }
+  }
+  for (int t = 0; t < n_terms; ++t) {
+    const double range = current_store()->mean_square_range(terms[t].entry);
+    (*current_importance())[terms[t].entry] += relative_error * terms[t].gain * range;
+  }
+}
+
+// How much of the square of an error passes.
+double StoredValue::gain(const Step& step) const {
+  if (step.kind == Step::Kind::kMask) {
+    const auto* words = static_cast<const uint32_t*>(step.tensor[0]);
+    int64_t n_set = 0;
+    for (int64_t i = 0; i < (shape_.n_elements() + 31) / 32; ++i) {
+      n_set += __builtin_popcount(words[i]);
+    }
+    const double part = static_cast<double>(n_set) / static_cast<double>(shape_.n_elements());
+    return part + (1 - part) * step.constant * step.constant;
+  }
+  const auto* var = static_cast<const float*>(step.tensor[1]);
+  const auto* weight = static_cast<const float*>(step.tensor[2]);
+  double sum = 0;
+  for (int64_t c = 0; c < channels_; ++c) {
+    const double scale = weight == nullptr ? 1.0 : static_cast<double>(weight[c]);
+    sum += scale * scale / (static_cast<double>(var[c]) + step.constant);
+  }
+  return sum / static_cast<double>(channels_);
 }
 
 void StoredValue::release() {
@@ -95,6 +149,7 @@ void StoredValue::parse(Arguments& args, std::string_view recipe) {
       args.require(current_store()->plan()[step.entry].n_elements == shape_.n_elements(),
                    "stored tensor ", step.entry, " has ",
                    current_store()->plan()[step.entry].n_elements, " elements, expected ", shape_);
+      current_store()->begin_fetch(step.entry);
       step.last = parts == "last";
       if (!step.last && !parts.empty()) refuse(word);
       take(executorch::aten::ScalarType::Byte, 1);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "runtime_ops/ops/arguments.h"
+#include "runtime_ops/ops/current_store.h"
 
 namespace daf::ops {
 
@@ -27,6 +28,12 @@ class ReusedScratch final : public Scratch {
   std::array<Block, kMaxBlocks> blocks_{};
   size_t n_blocks_ = 0, n_lent_ = 0;
 };
+
+double square_norm(const float* x, int64_t n);  // at least the smallest positive number
+template <class T>
+double square_norm(const Array<T>& x) {
+  return square_norm(x.data, x.n_elements());
+}
 
 class StoredValue {
  public:
@@ -52,6 +59,14 @@ class StoredValue {
   // Chunks of so many samples or more; before the first one.
   void read_at_least(int64_t n) { chunk_samples_ = std::clamp(n, chunk_samples_, n_samples()); }
   void read_whole(float* out);
+  // In a step that measures importance: relative_error() is the square of the relative error of
+  // what the operator computes, for values that are off by 1 on average (the root of the mean
+  // square). It is added to each stored tensor of the recipe by how wide its groups are, as in
+  // ActNN. Before release().
+  template <class RelativeError>
+  void weigh(RelativeError relative_error) {
+    if (current_importance() != nullptr) add_importance(relative_error());
+  }
   // Frees what the recipe reads for the last time. Not called when an operator fails: then the
   // session frees everything.
   void release();
@@ -66,6 +81,8 @@ class StoredValue {
   };
   static constexpr int kMaxSteps = 16;
 
+  void add_importance(double relative_error) const;
+  double gain(const Step& step) const;
   void take_memory();
   float* read(int64_t first, int64_t count);
   void read_to(int64_t first, int64_t count, float* out);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <string_view>
 
 #include "runtime_ops/session/error.h"
@@ -86,6 +87,30 @@ int64_t metadata_integer(const std::string& path, const Metadata& metadata, cons
   return value;
 }
 
+constexpr const char* kSensitivities = "store_sensitivities";
+
+// In hexadecimal, which loses nothing.
+std::string numbers_text(const std::vector<double>& numbers) {
+  std::ostringstream text;
+  text << std::hexfloat;
+  for (const double number : numbers) text << (text.tellp() > 0 ? " " : "") << number;
+  return text.str();
+}
+
+std::vector<double> parse_numbers(const std::string& path, const std::string& text) {
+  std::vector<double> numbers;
+  for (const char* next = text.c_str(); *next != '\0';) {
+    char* end = nullptr;
+    numbers.push_back(std::strtod(next, &end));
+    if (end == next) {
+      fail(path, std::string("its metadata has ") + kSensitivities +
+                     " that are not numbers; it is damaged, resume from another file");
+    }
+    next = end;
+  }
+  return numbers;
+}
+
 // Lists up to five, then says how many more.
 std::string list_names(const std::vector<std::string>& names) {
   constexpr size_t kMaxListed = 5;
@@ -115,6 +140,7 @@ class CheckpointFile {
   std::string metadata(const char* key) const {
     return metadata_value(path_, file_.metadata(), key);
   }
+  bool has_metadata(const char* key) const { return file_.metadata().count(key) > 0; }
   int64_t integer(const char* key) const { return metadata_integer(path_, file_.metadata(), key); }
 
   void read_all() const {
@@ -175,6 +201,7 @@ void save_checkpoint(const std::string& path, const std::vector<StateView>& stat
                        {"seed", std::to_string(info.seed)},
                        {"program_sha256", info.program_sha256},
                        {"model", info.model_name}};
+  if (!info.sensitivities.empty()) metadata[kSensitivities] = numbers_text(info.sensitivities);
   const std::vector<ConstTensorView> optimizer = select(state, true);
   std::string optimizer_file;
   if (!optimizer.empty()) {
@@ -189,8 +216,14 @@ void save_checkpoint(const std::string& path, const std::vector<StateView>& stat
 
 CheckpointInfo restore_checkpoint(const std::string& path, const std::vector<StateView>& state) {
   const CheckpointFile weights(path, state, /*optimizer=*/false);
-  const CheckpointInfo info = {weights.integer("step"), weights.integer("seed"),
-                               weights.metadata("program_sha256"), weights.metadata("model")};
+  CheckpointInfo info = {weights.integer("step"),
+                         weights.integer("seed"),
+                         weights.metadata("program_sha256"),
+                         weights.metadata("model"),
+                         {}};
+  if (weights.has_metadata(kSensitivities)) {
+    info.sensitivities = parse_numbers(path, weights.metadata(kSensitivities));
+  }
   if (info.step < 0) fail(path, "its metadata has a negative step; it is damaged");
   std::optional<CheckpointFile> optimizer;
   if (!select(state, true).empty()) {

@@ -27,6 +27,7 @@ struct CheckpointInfo {
   int64_t seed = 0;
   std::string program_sha256;
   std::string model_name;
+  std::vector<double> sensitivities;  // of the activation store, when they are measured on the way
 };
 
 // Throws DafError with Exit::kOutput.

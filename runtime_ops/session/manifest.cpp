@@ -175,6 +175,9 @@ StorePlan parse_store(const JsonFields& fields) {
   for (const JsonFields& entry : fields.objects("entries")) {
     plan.entries.push_back(parse_store_entry(entry));
   }
+  const std::optional<Importance> importance = importance_named(fields.string("importance"));
+  if (!importance) fields.fail("importance", "must be uniform, calibrated or gradient");
+  plan.importance = *importance;
   plan.chunk_bytes = fields.size("chunk_bytes");
   if (const Json* budget = fields.find("budget_bytes"); budget != nullptr && !budget->is_null()) {
     plan.budget_bytes = fields.size("budget_bytes");
@@ -183,6 +186,13 @@ StorePlan parse_store(const JsonFields& fields) {
 }
 
 }  // namespace
+
+std::optional<Importance> importance_named(const std::string& name) {
+  if (name == "uniform") return Importance::kUniform;
+  if (name == "calibrated") return Importance::kCalibrated;
+  if (name == "gradient") return Importance::kGradient;
+  return std::nullopt;
+}
 
 int64_t StorePlan::planned_pool_bytes() const {
   return entries.empty() ? 0 : static_cast<int64_t>(ActivationStore::planned_bytes(entries));

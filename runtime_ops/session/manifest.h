@@ -14,7 +14,7 @@
 namespace daf {
 
 inline constexpr int64_t kManifestSchema = 1;
-inline constexpr int64_t kStoreSchema = 1;  // of the plan, the recipes and the encoding
+inline constexpr int64_t kStoreSchema = 2;  // of the plan, the recipes and the encoding
 
 enum class StateKind { kParameter, kBuffer, kOptimizer };
 
@@ -34,9 +34,15 @@ struct MethodSpec {
   std::vector<PhaseRun> phases;  // empty when the manifest has none
 };
 
+// By what the store shares its bits: the same for every element, sensitivities that the exporter
+// measured, or what the gradients of the running training show.
+enum class Importance { kUniform, kCalibrated, kGradient };
+std::optional<Importance> importance_named(const std::string& name);
+
 // What the activation store holds during a step; no entries when the program keeps all as it is.
 struct StorePlan {
   std::vector<StoreEntry> entries;
+  Importance importance = Importance::kUniform;
   int64_t chunk_bytes = 0;  // what readers of the store take beside the kernels' workspace
   std::optional<int64_t>
       budget_bytes;  // for arena, pool and workspace, unless the host says another

@@ -65,8 +65,8 @@ class Run {
   void prepare() {
     if (!request_.save.empty()) check_can_write(request_.save);
     session_.emplace(request_.program, request_.manifest,
-                     SessionOptions{request_.seed, request_.budget_bytes, request_.reduce,
-                                    request_.reduce_table});
+                     SessionOptions{request_.seed, request_.budget_bytes, request_.importance,
+                                    request_.reduce, request_.reduce_table});
     if (session_->reducer() != nullptr) write_reduce_event();
     if (session_->store() != nullptr) {
       session_->store()->set_observer(
@@ -192,8 +192,9 @@ class Run {
   // Every drop, grow and trim; stash and release only of some steps, they are the same each time.
   void write_store_event(const StoreEvent& event) {
     const int64_t step = session_->step_count();
-    const bool is_routine =
-        event.kind == StoreEvent::Kind::kStash || event.kind == StoreEvent::Kind::kRelease;
+    const bool is_routine = event.kind == StoreEvent::Kind::kStash ||
+                            event.kind == StoreEvent::Kind::kFetch ||
+                            event.kind == StoreEvent::Kind::kRelease;
     if (is_routine && n_steps_ > 0 && n_steps_ % kStepsPerStoreEvents != 0) return;
     Json::Object fields;
     if (event.tensor >= 0) {

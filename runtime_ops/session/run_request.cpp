@@ -56,9 +56,10 @@ RunRequest parse_fields(const JsonFields& fields) {
     fields.fail("schema", "this runtime reads " + std::to_string(kRequestSchema) + ", found " +
                               std::to_string(schema));
   }
-  fields.refuse_unknown({"schema", "program", "manifest", "data", "steps", "seed", "shuffle", "lr",
-                         "schedule", "warmup_steps", "total_steps", "save", "save_every", "resume",
-                         "trace", "config", "budget_bytes", "reduce", "reduce_table"});
+  fields.refuse_unknown({"schema",      "program",      "manifest",   "data",     "steps",
+                         "seed",        "shuffle",      "lr",         "schedule", "warmup_steps",
+                         "total_steps", "save",         "save_every", "resume",   "trace",
+                         "config",      "budget_bytes", "importance", "reduce",   "reduce_table"});
   RunRequest request;
   request.program = required_path(fields, "program");
   request.manifest = required_path(fields, "manifest");
@@ -74,6 +75,10 @@ RunRequest parse_fields(const JsonFields& fields) {
   request.warmup_steps = size_or(fields, "warmup_steps", 0);
   request.total_steps = size_or(fields, "total_steps", request.steps);
   if (is_given(fields, "budget_bytes")) request.budget_bytes = fields.size("budget_bytes");
+  if (is_given(fields, "importance")) {
+    request.importance = importance_named(fields.string("importance"));
+    if (!request.importance) fields.fail("importance", "must be uniform, calibrated or gradient");
+  }
   request.save = path_or_empty(fields, "save");
   request.save_every = size_or(fields, "save_every", 0);
   if (request.save_every > 0 && request.save.empty()) fields.fail("save_every", "needs save");

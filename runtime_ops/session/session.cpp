@@ -30,6 +30,9 @@ LoadedProgram start_and_load(const std::string& path, const Manifest& manifest) 
   return load_program(path, manifest);
 }
 
+// Measuring costs a pass over the gradients.
+constexpr int64_t kStepsPerImportance = 50;
+
 [[noreturn]] void refuse_inputs(const std::string& method, const std::string& reason) {
   throw DafError(Exit::kData, "cannot run " + method + ": " + reason);
 }
@@ -69,9 +72,11 @@ class TrainingSession::Impl {
         loaded_(start_and_load(program_path, manifest_)),
         workspace_(max_scratch_bytes() + static_cast<size_t>(manifest_.store.chunk_bytes)),
         budget_bytes_(options.budget_bytes ? options.budget_bytes : manifest_.store.budget_bytes),
+        importance_(options.importance.value_or(manifest_.store.importance)),
         reduce_table_(options.reduce_table),
         seed_(options.seed),
         rounding_seed_(options.seed) {
+    check_importance();
     for (const size_t size_bytes : check_program(path_, loaded_, manifest_)) {
       memory_.emplace_back(size_bytes);
       spans_.push_back({memory_.back().data(), size_bytes});
@@ -163,14 +168,19 @@ class TrainingSession::Impl {
   }
 
   void save(const std::string& path) const {
-    save_checkpoint(path, state(),
-                    {step_count_, seed_, manifest_.program_sha256, manifest_.model_name});
+    save_checkpoint(
+        path, state(),
+        {step_count_, seed_, manifest_.program_sha256, manifest_.model_name, measured_importance_});
   }
 
   void restore(const std::string& path) {
     const CheckpointInfo info = restore_checkpoint(path, state());
     step_count_ = info.step;
     seed_ = info.seed;
+    if (importance_ == Importance::kGradient &&
+        info.sensitivities.size() == manifest_.store.entries.size()) {
+      set_importance(info.sensitivities);
+    }
   }
 
   MemoryParts memory() const {
@@ -251,6 +261,29 @@ class TrainingSession::Impl {
     return arena_bytes() + static_cast<int64_t>(max_scratch_bytes()) + manifest_.store.chunk_bytes;
   }
 
+  void check_importance() const {
+    if (importance_ == Importance::kCalibrated && !manifest_.store.entries.empty() &&
+        manifest_.store.importance != Importance::kCalibrated) {
+      throw DafError(Exit::kUsage, "cannot run " + path_ +
+                                       " with calibrated importance: it was not calibrated; export "
+                                       "it with daf-export --calibrate 4");
+    }
+  }
+
+  // The plan of the store: that of the manifest, or one in which the same bytes are shared anew.
+  std::vector<StoreEntry> entries_to_store() const {
+    std::vector<StoreEntry> entries = manifest_.store.entries;
+    const bool shares_anew =
+        importance_ != manifest_.store.importance || importance_ == Importance::kGradient;
+    for (StoreEntry& entry : entries) {
+      if (importance_ == Importance::kUniform) {
+        entry.sensitivity = static_cast<double>(entry.n_elements);
+      }
+      if (shares_anew) entry.bits = kMaxPlanes;
+    }
+    return entries;
+  }
+
   void start_reducer(ReduceMode mode) {
     HybridOptions options;
     options.mode = mode;
@@ -266,7 +299,7 @@ class TrainingSession::Impl {
   }
 
   void start_store() {
-    const std::vector<StoreEntry>& entries = manifest_.store.entries;
+    const std::vector<StoreEntry> entries = entries_to_store();
     const int64_t floor =
         entries.empty() ? 0 : static_cast<int64_t>(ActivationStore::floor_bytes(entries));
     if (budget_bytes_ && *budget_bytes_ < fixed_bytes() + floor) {
@@ -282,17 +315,21 @@ class TrainingSession::Impl {
     if (budget_bytes_) {
       options.budget_bytes = static_cast<size_t>(*budget_bytes_ - fixed_bytes());
     } else {  // room for groups that must be kept exact; addresses only, until they are needed
-      options.budget_bytes = ActivationStore::planned_bytes(entries);
+      options.budget_bytes = ActivationStore::planned_bytes(manifest_.store.entries);
       for (const StoreEntry& entry : entries) {
         options.budget_bytes += static_cast<size_t>(entry.n_elements) * 2 * sizeof(float);
       }
     }
+    options.fit_bytes = ActivationStore::planned_bytes(manifest_.store.entries);
     store_ = std::make_unique<ActivationStore>(entries, options);
     if (reducer_->has_gpu()) store_->set_reducer(reducer_.get());
   }
 
   void run_with_store(const std::vector<ConstTensorView>& inputs) {
-    const UseStore use(store_.get());
+    const bool measures =
+        store_ && importance_ == Importance::kGradient && step_count_ % kStepsPerImportance == 0;
+    std::vector<double> importance(measures ? manifest_.store.entries.size() : 0);
+    const UseStore use(store_.get(), measures ? &importance : nullptr);
     if (store_) {
       store_->begin_step(static_cast<uint64_t>(rounding_seed_), static_cast<uint64_t>(step_count_));
     }
@@ -302,6 +339,14 @@ class TrainingSession::Impl {
       if (store_) store_->release_all();
       throw;
     }
+    if (measures) set_importance(std::move(importance));
+  }
+
+  void set_importance(std::vector<double> importance) {
+    for (size_t i = 0; i < importance.size(); ++i) {
+      store_->set_sensitivity(static_cast<int>(i), importance[i]);
+    }
+    measured_importance_ = std::move(importance);
   }
 
   void run(MethodRunner& method, const MethodSpec& spec,
@@ -327,6 +372,8 @@ class TrainingSession::Impl {
   MethodRunner::Spans spans_;
   Workspace workspace_;
   std::optional<int64_t> budget_bytes_;
+  Importance importance_;
+  std::vector<double> measured_importance_;  // empty before the first measurement, by entry
   const std::string reduce_table_;
   std::unique_ptr<HybridReducer> reducer_;
   std::unique_ptr<ActivationStore> store_;

@@ -29,6 +29,7 @@ struct SessionOptions {
   int64_t seed = 0;
   // Arena, pool and workspace together never exceed it. Without one, the manifest's, if it has one.
   std::optional<int64_t> budget_bytes;
+  std::optional<Importance> importance;  // the manifest's when not given
   // What finds the ranges of activations and decodes them. The bits of the result are the same.
   ReduceMode reduce = ReduceMode::kAuto;
   std::string reduce_table;  // file with what was learned in earlier runs; empty: none

@@ -18,9 +18,9 @@ class DropOrder {
   }
 
   // The error of the gradient is C / (2^bits - 1)^2: what dropping a plane of `bits` adds to it.
-  static double loss(double sensitivity, int bits) {
+  static double loss_per_byte(double sensitivity, int bits, size_t plane_bytes) {
     const auto error = [](int b) { return 1.0 / (((1 << b) - 1.0) * ((1 << b) - 1.0)); };
-    return sensitivity * (error(bits - 1) - error(bits));
+    return sensitivity * (error(bits - 1) - error(bits)) / static_cast<double>(plane_bytes);
   }
 
   void insert(int id, double loss_per_byte) {

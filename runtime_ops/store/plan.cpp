@@ -24,6 +24,10 @@ struct PageCount {
     whole += static_cast<size_t>(times) * (n_units / kUnits);
     shared_units += static_cast<size_t>(times) * (n_units % kUnits);
   }
+  void remove(uint32_t n_units) {
+    whole -= n_units / kUnits;
+    shared_units -= n_units % kUnits;
+  }
   size_t total() const { return whole + (shared_units + kUnits - 1) / kUnits; }
 };
 
@@ -86,6 +90,43 @@ size_t most_pages(const std::vector<StoreEntry>& plan, size_t page_bytes) {
     pages.add(units.plane, entry.bits);
     pages.add(units.exact);
   });
+}
+
+void fit_bits(const std::vector<StoreEntry>& plan, const std::vector<double>& sensitivities,
+              size_t page_bytes, size_t n_pages, DropOrder& order, std::vector<int>& bits) {
+  const auto units_of = [&](int id) {
+    return StoredTensor::units(plan[id].n_elements, page_bytes / kUnits);
+  };
+  const auto put_in_order = [&](int id) {
+    const size_t plane_bytes = units_of(id).plane * (page_bytes / kUnits);
+    if (bits[id] > plan[id].min_bits && plane_bytes > 0) {
+      order.insert(id, DropOrder::loss_per_byte(sensitivities[id], bits[id], plane_bytes));
+    }
+  };
+  PageCount pages;
+  for (int id = 0; id < static_cast<int>(plan.size()); ++id) {
+    bits[id] = plan[id].bits;
+    pages.add(units_of(id).headers);
+    pages.add(units_of(id).plane, bits[id]);
+    put_in_order(id);
+  }
+  while (pages.total() > n_pages && !order.is_empty()) {
+    const int id = order.cheapest();
+    order.remove(id);
+    pages.remove(units_of(id).plane);
+    --bits[id];
+    put_in_order(id);
+  }
+  for (int id = 0; id < static_cast<int>(plan.size()); ++id) order.remove(id);
+}
+
+std::vector<int> fit_bits(const std::vector<StoreEntry>& plan, size_t page_bytes, size_t n_pages) {
+  std::vector<double> sensitivities;
+  for (const StoreEntry& entry : plan) sensitivities.push_back(entry.sensitivity);
+  std::vector<int> bits(plan.size());
+  DropOrder order(plan.size());
+  fit_bits(plan, sensitivities, page_bytes, n_pages, order, bits);
+  return bits;
 }
 
 }  // namespace daf

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "runtime_ops/store/drop_order.h"
 #include "runtime_ops/store/store.h"
 
 namespace daf {
@@ -19,5 +20,12 @@ void check_page_bytes(size_t page_bytes);
 size_t floor_pages(const std::vector<StoreEntry>& plan, size_t page_bytes);
 size_t planned_pages(const std::vector<StoreEntry>& plan, size_t page_bytes);
 size_t most_pages(const std::vector<StoreEntry>& plan, size_t page_bytes);
+
+// The bits with which the plan fits into so many pages at the least error of the gradient: from
+// `bits` everywhere, the plane that is worth the least for each byte goes, until the rest fits or
+// all are at min_bits. `order` is of the plan's size, and empty before and after.
+void fit_bits(const std::vector<StoreEntry>& plan, const std::vector<double>& sensitivities,
+              size_t page_bytes, size_t n_pages, DropOrder& order, std::vector<int>& bits);
+std::vector<int> fit_bits(const std::vector<StoreEntry>& plan, size_t page_bytes, size_t n_pages);
 
 }  // namespace daf

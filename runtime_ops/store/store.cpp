@@ -17,7 +17,7 @@ using Together = std::shared_lock<FairSharedMutex>;
 }  // namespace
 
 const char* name_of(StoreEvent::Kind kind) {
-  constexpr const char* kNames[] = {"stash", "drop", "grow", "trim", "release"};
+  constexpr const char* kNames[] = {"stash", "fetch", "drop", "grow", "trim", "release"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -62,9 +62,19 @@ void ActivationStore::stash(int id, const float* x, int64_t n_elements) {
   state_->stash(id, x, n_elements);
 }
 
+void ActivationStore::begin_fetch(int id) {
+  const Alone lock(state_->mutex);
+  state_->begin_fetch(id);
+}
+
 void ActivationStore::read(int id, int64_t first, int64_t count, float* out) const {
   const Together lock(state_->mutex);
   state_->read(id, first, count, out);
+}
+
+double ActivationStore::mean_square_range(int id) const {
+  const Together lock(state_->mutex);
+  return state_->mean_square_range(id);
 }
 
 void ActivationStore::release(int id) {

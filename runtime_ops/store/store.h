@@ -19,7 +19,7 @@ class HybridReducer;
 struct StoreEntry {
   std::string name;        // for messages
   int64_t n_elements = 0;  // the most that one stash holds
-  int bits = 2;            // planes to start with, 1 to 8
+  int bits = 2;            // planes at most, 1 to 8
   int min_bits = 1;        // planes that are never dropped, 1 to `bits`
   // C: the error of the gradient is C / (2^bits - 1)^2. The unit does not matter; >= 0.
   double sensitivity = 1;
@@ -27,6 +27,7 @@ struct StoreEntry {
 
 struct StoreOptions {
   size_t budget_bytes = 0;
+  size_t fit_bytes = 0;        // bits are chosen to fit into this, if it is less than the budget
   size_t grow_step_bytes = 0;  // 0: adaptive
   // The next step starts with the bits that this one ended with, so that a plane that would be
   // dropped is not even made.
@@ -38,7 +39,7 @@ struct StoreOptions {
 };
 
 struct StoreEvent {
-  enum class Kind { kStash, kDrop, kGrow, kTrim, kRelease };
+  enum class Kind { kStash, kFetch, kDrop, kGrow, kTrim, kRelease };
   Kind kind;
   int tensor;           // -1 for kGrow and kTrim
   int bits;             // of the tensor, after the event
@@ -85,8 +86,8 @@ class ActivationStore {
   static size_t planned_bytes(const std::vector<StoreEntry>& plan, size_t page_bytes = 16384);
 
   // Everything of the last step must have been released.
-  // Adopts what set_sensitivity() was told; then, and after the budget was raised, the tensors
-  // start from the bits of the plan again.
+  // Adopts what set_sensitivity() was told. In the first step, after that, and after the budget
+  // changed, the bits are chosen anew: those of the plan, or fewer where the budget asks for it.
   void begin_step(uint64_t seed, uint64_t step);
 
   // Encodes n_elements values (at most the plan's; all of them by default) at the tensor's bits,
@@ -95,9 +96,14 @@ class ActivationStore {
   void stash(int id, const float* x);
   void stash(int id, const float* x, int64_t n_elements);
 
+  void begin_fetch(int id);  // tells the observer that reading starts; nothing else
+
   // Decodes the values [first, first + count). Values of two calls may differ in precision when
   // planes are dropped between them.
   void read(int id, int64_t first, int64_t count, float* out) const;
+
+  // The mean over its groups of the square of maximum - minimum; groups kept exact do not count.
+  double mean_square_range(int id) const;
 
   void release(int id);
   void release_all();  // what a step that failed has left

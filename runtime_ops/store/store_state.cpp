@@ -42,10 +42,11 @@ ActivationStore::State::State(const std::vector<StoreEntry>& plan, const StoreOp
       }) {
   pool_.set_budget(std::min(budget_bytes_ / options.page_bytes, pool_.n_pages()));
   make_places();
-  for (size_t id = 0; id < plan.size(); ++id) {
-    items_[id].sensitivity = items_[id].next_sensitivity = usable(plan[id].sensitivity);
-    items_[id].tensor.bits = items_[id].start_bits = plan[id].bits;
+  for (const StoreEntry& entry : plan) {
+    sensitivity_.push_back(usable(entry.sensitivity));
+    start_bits_.push_back(entry.bits);
   }
+  next_sensitivity_ = sensitivity_;
 }
 
 void ActivationStore::State::make_places() {
@@ -77,15 +78,16 @@ void ActivationStore::State::begin_step(uint64_t seed, uint64_t step) {
     }
   }
   seed_ = seed, step_ = step;
-  for (Item& item : items_) {
-    starts_over_ |= item.sensitivity != item.next_sensitivity;
-    item.sensitivity = item.next_sensitivity;
-  }
-  if (starts_over_ || !options_.keep_bits) {
-    for (size_t id = 0; id < items_.size(); ++id) {
-      items_[id].tensor.bits = items_[id].start_bits = plan_[id].bits;
+  if (!options_.keep_bits) {
+    for (size_t id = 0; id < items_.size(); ++id) start_bits_[id] = plan_[id].bits;
+  } else if (starts_over_ || sensitivity_ != next_sensitivity_) {
+    size_t n_pages = pool_.budget_pages();
+    if (options_.fit_bytes > 0) {
+      n_pages = std::min(n_pages, options_.fit_bytes / options_.page_bytes);
     }
+    fit_bits(plan_, next_sensitivity_, options_.page_bytes, n_pages, order_, start_bits_);
   }
+  sensitivity_ = next_sensitivity_;
   starts_over_ = false;
 }
 
@@ -113,6 +115,11 @@ void ActivationStore::State::stash(int id, const float* x, int64_t n_elements) {
   report(StoreEvent::Kind::kStash, id);
 }
 
+void ActivationStore::State::begin_fetch(int id) {
+  if (!item_of(id, "read").is_stored) fail(id, "read", "it is not stored");
+  report(StoreEvent::Kind::kFetch, id);
+}
+
 void ActivationStore::State::read(int id, int64_t first, int64_t count, float* out) const {
   const Item& item = item_of(id, "read");
   if (!item.is_stored) fail(id, "read", "it is not stored");
@@ -128,6 +135,12 @@ void ActivationStore::State::read(int id, int64_t first, int64_t count, float* o
   reducer_->decode(
       count, out, [&] { return tensor.pieces(pool_, first, count); },
       [&] { tensor.finish_decode(pool_, first, count, out); }, decode);
+}
+
+double ActivationStore::State::mean_square_range(int id) const {
+  const Item& item = item_of(id, "look at");
+  if (!item.is_stored) fail(id, "look at", "it is not stored");
+  return item.tensor.mean_square_range(pool_);
 }
 
 void ActivationStore::State::release(int id) {
@@ -149,7 +162,9 @@ void ActivationStore::State::set_reducer(HybridReducer* reducer) {
   unshare_pool();
   reducer_ = reducer;
   if (reducer == nullptr || !reducer->has_gpu()) return;
-  const size_t wanted = std::min(planned_pages(plan_, options_.page_bytes), pool_.budget_pages());
+  size_t wanted = planned_pages(plan_, options_.page_bytes);
+  if (options_.fit_bytes > 0) wanted = std::min(wanted, options_.fit_bytes / options_.page_bytes);
+  wanted = std::min(wanted, pool_.budget_pages());
   if (pool_.committed_pages() > 0 ||
       !reducer->share(pool_.address(0), wanted * options_.page_bytes)) {
     return;
@@ -171,7 +186,7 @@ size_t ActivationStore::State::trim(size_t budget_bytes) {
   }
   pages = std::max(pages, pool_.used_pages());
   budget_bytes = std::max(budget_bytes, pages * options_.page_bytes);
-  starts_over_ |= budget_bytes > budget_bytes_;
+  starts_over_ |= budget_bytes != budget_bytes_;
   budget_bytes_ = budget_bytes;
   if (pages < pool_.committed_pages()) unshare_pool();
   pool_.set_budget(pages);
@@ -181,12 +196,13 @@ size_t ActivationStore::State::trim(size_t budget_bytes) {
 }
 
 void ActivationStore::State::set_sensitivity(int id, double sensitivity) {
-  item_of(id, "rate").next_sensitivity = usable(sensitivity);
+  item_of(id, "rate");
+  next_sensitivity_[id] = usable(sensitivity);
 }
 
 int ActivationStore::State::bits(int id) const {
   const Item& item = item_of(id, "look at");
-  return item.is_stored ? item.tensor.bits : item.start_bits;
+  return item.is_stored ? item.tensor.bits : start_bits_[id];
 }
 
 ActivationStore::State::Item& ActivationStore::State::item_of(int id, const char* action) {
@@ -208,7 +224,7 @@ bool ActivationStore::State::store(int id, const float* x, int64_t* n_marked) {
   StoredTensor& tensor = item.tensor;
   const auto units = StoredTensor::units(tensor.n_elements, pool_.unit_bytes());
   const auto always = [] { return true; };
-  tensor.bits = item.start_bits;
+  tensor.bits = start_bits_[id];
   item.plane_units = units.plane;
   item.is_stored = true;
   put_in_order(id);  // its own planes may be the cheapest
@@ -267,15 +283,19 @@ void ActivationStore::State::drop_all(int id) {
   order_.remove(id);
   item.tensor.for_each_piece([&](Piece& piece) { piece.free(pool_); });
   item.tensor.n_exact = 0;
-  item.start_bits = item.tensor.bits;
+  start_bits_[id] = item.tensor.bits;
   item.is_stored = false;
 }
 
 void ActivationStore::State::put_in_order(int id) {
   const Item& item = items_[id];
   if (item.tensor.bits <= plan_[id].min_bits || item.plane_units == 0) return;
-  const double bytes = static_cast<double>(item.plane_units) * pool_.unit_bytes();
-  order_.insert(id, DropOrder::loss(item.sensitivity, item.tensor.bits) / bytes);
+  order_.insert(id, loss_per_byte(id, item.tensor.bits));
+}
+
+double ActivationStore::State::loss_per_byte(int id, int bits) const {
+  return DropOrder::loss_per_byte(sensitivity_[id], bits,
+                                  items_[id].plane_units * pool_.unit_bytes());
 }
 
 // ---- what is told ------------------------------------------------------------------------------
@@ -369,14 +389,14 @@ bool ActivationStore::State::is_valid(std::string* why) const {
         static_cast<size_t>(tensor.n_exact * StoredTensor::kExactBytes)) {
       return fail(name + "has no room for its exact groups");
     }
-    const int bits = item.is_stored ? tensor.bits : item.start_bits;
+    const int bits = item.is_stored ? tensor.bits : start_bits_[i];
     if (bits < plan_[i].min_bits || bits > plan_[i].bits) return fail(name + "has wrong bits");
     const bool may_drop = item.is_stored && bits > plan_[i].min_bits && item.plane_units > 0;
     if (order_.contains(id) != may_drop) return fail(name + "is wrongly in the order or not");
     n_in_order += may_drop;
-    const double loss = DropOrder::loss(item.sensitivity, bits) /
-                        (static_cast<double>(item.plane_units) * pool_.unit_bytes());
-    if (may_drop && order_.loss_per_byte(id) != loss) return fail(name + "is at the wrong place");
+    if (may_drop && order_.loss_per_byte(id) != loss_per_byte(id, bits)) {
+      return fail(name + "is at the wrong place");
+    }
   }
   if (n_in_order != order_.size()) return fail("the order has a tensor too many");
   if (n_taken != pool_.used_units()) return fail("blocks are used that no tensor has");

@@ -22,7 +22,9 @@ class ActivationStore::State {
 
   void begin_step(uint64_t seed, uint64_t step);
   void stash(int id, const float* x, int64_t n_elements);
+  void begin_fetch(int id);
   void read(int id, int64_t first, int64_t count, float* out) const;
+  double mean_square_range(int id) const;
   void release(int id);
   void release_all();
   size_t trim(size_t budget_bytes);
@@ -40,9 +42,7 @@ class ActivationStore::State {
   struct Item {
     StoredTensor tensor;
     bool is_stored = false;
-    int start_bits = 0;  // of the next stash
     uint32_t plane_units = 0;
-    double sensitivity = 0, next_sensitivity = 0;
   };
 
   Item& item_of(int id, const char* action);
@@ -57,6 +57,7 @@ class ActivationStore::State {
   bool drop_cheapest();
   void drop_all(int id);
   void put_in_order(int id);
+  double loss_per_byte(int id, int bits) const;
   void report(StoreEvent::Kind kind, int id);
   size_t used_bytes() const { return pool_.used_pages() * options_.page_bytes; }
   int64_t n_exact_groups() const;
@@ -68,11 +69,13 @@ class ActivationStore::State {
   PagePool pool_;
   const size_t floor_pages_;
   std::vector<Item> items_;
+  std::vector<int> start_bits_;  // of the next stash
+  std::vector<double> sensitivity_, next_sensitivity_;
   std::vector<uint32_t> places_;  // for the numbers of all blocks that there can ever be
   DropOrder order_;
   uint64_t seed_ = 0, step_ = 0;
   size_t budget_bytes_;
-  bool starts_over_ = false;  // the next step starts with the bits of the plan
+  bool starts_over_ = true;  // the bits of the next step are chosen anew
   size_t peak_used_bytes_ = 0;
   int64_t n_trims_ = 0;
   std::array<int64_t, 9> drops_by_bit_ = {};

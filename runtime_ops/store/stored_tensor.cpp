@@ -36,6 +36,26 @@ size_t StoredTensor::stored_bytes() const {
   return static_cast<size_t>(n * (4 + bits * kPlaneGroupBytes) + n_exact * kExactBytes);
 }
 
+double StoredTensor::mean_square_range(const PagePool& pool) const {
+  const double n_steps = (1 << made_bits) - 1;
+  double sum = 0;
+  int64_t n_counted = 0;
+  for (int64_t group = 0, end; group < n_groups(n_elements); group = end) {
+    const Run run = run_at(pool, group, 0);
+    end = std::min(n_groups(n_elements), group + run.n_groups);
+    for (int64_t g = group; g < end; ++g) {
+      const uint32_t header = run.planes.headers[g - group];
+      if ((header & kExactGroup) != 0) continue;
+      const uint32_t bits_of_scale = header & 0xffff0000;
+      float scale;
+      std::memcpy(&scale, &bits_of_scale, sizeof scale);
+      sum += scale * n_steps * scale * n_steps;
+      ++n_counted;
+    }
+  }
+  return n_counted == 0 ? 0 : sum / static_cast<double>(n_counted);
+}
+
 // The groups from `group` on whose headers and planes lie together.
 StoredTensor::Run StoredTensor::run_at(const PagePool& pool, int64_t group, int n_planes) const {
   const Piece::Span span = headers.at(pool, static_cast<size_t>(group) * 4);

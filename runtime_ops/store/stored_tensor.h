@@ -47,6 +47,8 @@ struct StoredTensor {
   PlanePieces pieces(const PagePool& pool, int64_t first, int64_t count) const;
   void finish_decode(const PagePool& pool, int64_t first, int64_t count, float* out) const;
 
+  double mean_square_range(const PagePool& pool) const;
+
   // What its values need, to the byte.
   size_t stored_bytes() const;
 

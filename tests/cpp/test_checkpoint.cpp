@@ -23,7 +23,7 @@ struct State {
 class CheckpointTest : public ::testing::Test {
  protected:
   void save(State state, int64_t step) {
-    save_checkpoint(path_, state.views(), {step, -7, "ab", "mlp"});
+    save_checkpoint(path_, state.views(), {step, -7, "ab", "mlp", {}});
   }
 
   State restore() {
@@ -69,11 +69,18 @@ TEST_F(CheckpointTest, KeepsPyTorchsNamesInTheWeights) {
                                        {"optimizer_file", "w.optim-12.safetensors"}}));
 }
 
+TEST_F(CheckpointTest, KeepsSensitivitiesToTheBit) {
+  const std::vector<double> sensitivities = {0.1, 1e-300, 12345.678, 0};
+  State state;
+  save_checkpoint(path_, state.views(), {1, 0, "ab", "mlp", sensitivities});
+  EXPECT_EQ(restore_checkpoint(path_, state.views()).sensitivities, sensitivities);
+}
+
 TEST_F(CheckpointTest, NeedsNoSecondFileWithoutOptimizerState) {
   State state;
   std::vector<StateView> views = state.views();
   views.pop_back();
-  save_checkpoint(path_, views, {1, 0, "ab", "mlp"});
+  save_checkpoint(path_, views, {1, 0, "ab", "mlp", {}});
   EXPECT_EQ(folder_.list(), "w.safetensors ");
   EXPECT_EQ(restore_checkpoint(path_, views).step, 1);
 }

@@ -8,10 +8,10 @@ namespace daf::testing {
 namespace {
 
 TEST(DropOrder, LossIsWhatTheErrorOfTheGradientGrowsBy) {
-  EXPECT_DOUBLE_EQ(DropOrder::loss(1, 2), 1 - 1.0 / 9);
-  EXPECT_DOUBLE_EQ(DropOrder::loss(9 * 49, 3), 49 - 9);
+  EXPECT_DOUBLE_EQ(DropOrder::loss_per_byte(1, 2, 4), (1 - 1.0 / 9) / 4);
+  EXPECT_DOUBLE_EQ(DropOrder::loss_per_byte(9 * 49, 3, 1), 49 - 9);
   for (int bits = 2; bits < 8; ++bits) {
-    EXPECT_GT(DropOrder::loss(1, bits), DropOrder::loss(1, bits + 1));
+    EXPECT_GT(DropOrder::loss_per_byte(1, bits, 1), DropOrder::loss_per_byte(1, bits + 1, 1));
   }
 }
 

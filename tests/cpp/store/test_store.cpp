@@ -128,21 +128,50 @@ TEST(Store, ADroppedPlaneLeavesAValidEncoding) {
   EXPECT_TRUE(is_valid(store));
 }
 
-TEST(Store, TheSecondStepStartsWhereTheFirstEnded) {
+TEST(Store, NoPlaneIsMadeThatTheBudgetWouldDrop) {
   std::vector<StoreEntry> plan;
   for (int i = 0; i < 20; ++i) plan.push_back(entry(10000 + 7000 * i, 8, 1, 1 + i % 3));
   const size_t floor = ActivationStore::floor_bytes(plan);
-  ActivationStore store(plan, with_budget(floor * 2));
-  const Floats x = random_floats(200000, 1);
-  for (uint64_t step = 0; step < 3; ++step) {
-    const int64_t before = n_drops(store);
-    store.begin_step(1, step);
-    for (int id = 0; id < 20; ++id) store.stash(id, x.data());
-    EXPECT_TRUE(is_valid(store));
-    EXPECT_EQ(n_drops(store) > before, step == 0);
-    for (int id = 19; id >= 0; --id) store.release(id);
-    EXPECT_EQ(store.stats().used_bytes, 0u);
+  for (const bool keep_bits : {true, false}) {
+    StoreOptions options = with_budget(floor * 2);
+    options.keep_bits = keep_bits;
+    ActivationStore store(plan, options);
+    const Floats x = random_floats(200000, 1);
+    for (uint64_t step = 0; step < 3; ++step) {
+      const int64_t before = n_drops(store);
+      store.begin_step(1, step);
+      for (int id = 0; id < 20; ++id) store.stash(id, x.data());
+      EXPECT_TRUE(is_valid(store));
+      EXPECT_EQ(n_drops(store) == before, keep_bits);
+      EXPECT_GT(store.stats().used_bytes, floor * 3 / 2);
+      for (int id = 19; id >= 0; --id) store.release(id);
+      EXPECT_EQ(store.stats().used_bytes, 0u);
+    }
   }
+}
+
+TEST(Store, BitsFitIntoLessThanTheBudgetWhenAsked) {
+  const std::vector<StoreEntry> plan = {entry(131072, 8), entry(131072, 8)};
+  StoreOptions options = with_budget(20 * kPage);
+  options.fit_bytes = 5 * kPage;  // one for the headers
+  ActivationStore store(plan, options);
+  store.begin_step(1, 2);
+  EXPECT_EQ(store.bits(0) + store.bits(1), 4);
+}
+
+TEST(Store, RangeOfGroups) {
+  ActivationStore store({entry(512, 3)}, with_budget(4 * kPage));
+  Floats x(512, 1.0f);
+  x[3] = -1;   // a range of 2 in the first group
+  x[300] = 5;  // of 4 in the second
+  store.begin_step(1, 2);
+  EXPECT_THROW(store.mean_square_range(0), std::logic_error);
+  store.stash(0, x.data());
+  EXPECT_NEAR(store.mean_square_range(0), (4.0 + 16.0) / 2, 0.5);  // headers are bfloat16
+  store.release(0);
+  x[3] = NAN;
+  store.stash(0, x.data());
+  EXPECT_NEAR(store.mean_square_range(0), 16.0, 0.5);
 }
 
 TEST(Store, StartsOverWhenSomethingChanged) {
@@ -262,12 +291,14 @@ TEST(Store, EventsTellWhatHappened) {
   std::vector<StoreEvent> events;
   StoreOptions options = with_budget(4 * kPage);
   options.grow_step_bytes = 100 * kPage;
+  options.keep_bits = false;
   ActivationStore store({entry(131072, 2), entry(131072, 2)}, options);
   store.set_observer([&](const StoreEvent& event) { events.push_back(event); });
   store.begin_step(1, 2);
   store.stash(0, random_floats(131072, 1).data());
   store.stash(1, random_floats(131072, 1).data());
   store.trim(3 * kPage);
+  store.begin_fetch(0);
   store.release(0);
   const auto expect = [&](size_t i, const char* kind, int tensor, int bits, size_t raw,
                           size_t stored, size_t used) {
@@ -287,8 +318,10 @@ TEST(Store, EventsTellWhatHappened) {
   expect(3, "stash", 1, 2, raw, header + 2 * kPage, 4 * kPage);
   expect(4, "drop", 1, 1, raw, header + kPage, 3 * kPage);
   expect(5, "trim", -1, 0, 3 * kPage, 3 * kPage, 3 * kPage);
-  expect(6, "release", 0, 1, raw, 0, 2 * kPage);
-  EXPECT_EQ(events.size(), 7u);
+  expect(6, "fetch", 0, 1, raw, header + kPage, 3 * kPage);
+  expect(7, "release", 0, 1, raw, 0, 2 * kPage);
+  EXPECT_EQ(events.size(), 8u);
+  EXPECT_THROW(store.begin_fetch(0), std::logic_error);
 }
 
 TEST(Store, SmallTensorsSharePages) {

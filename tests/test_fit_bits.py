@@ -7,8 +7,9 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daf.exporter.allocate_bits import allocate_bits
-from daf.exporter.schemes import planes_bytes
+from daf import native
+
+PAGE = 16384 * 8  # elements whose plane is one page
 
 
 def error(sensitivities: list[float], bits: tuple[int, ...] | list[int]) -> float:
@@ -16,24 +17,24 @@ def error(sensitivities: list[float], bits: tuple[int, ...] | list[int]) -> floa
 
 
 def size(sizes: list[int], bits: tuple[int, ...] | list[int]) -> int:
-    return sum(planes_bytes(n, b) for n, b in zip(sizes, bits, strict=True))
+    return native.store_bytes(sizes, list(bits))
 
 
 def test_what_matters_more_gets_more_bits() -> None:
-    sizes = [256 * 100] * 3
-    bits = allocate_bits(sizes, [100.0, 1.0, 10.0], limit_bytes=size(sizes, [2, 2, 2]))
+    sizes = [25 * PAGE] * 3
+    bits = native.fit_bits(sizes, [100.0, 1.0, 10.0], size(sizes, [2, 2, 2]))
     assert bits[0] > bits[2] > bits[1] >= 1
 
 
 def test_equal_elements_get_equal_bits() -> None:
-    sizes = [256, 2560, 25600]
-    assert allocate_bits(sizes, [float(n) for n in sizes], size(sizes, [3, 3, 3])) == [3, 3, 3]
+    sizes = [PAGE, 10 * PAGE, 100 * PAGE]
+    assert native.fit_bits(sizes, [float(n) for n in sizes], size(sizes, [3, 3, 3])) == [3, 3, 3]
 
 
 def test_room_for_all_is_used_and_one_bit_is_the_floor() -> None:
-    assert allocate_bits([256, 512], [1.0, 1.0], 10**9) == [8, 8]
-    assert allocate_bits([256, 512], [1.0, 1.0], 0) == [1, 1]
-    assert allocate_bits([], [], 0) == []
+    assert native.fit_bits([256, 512], [1.0, 1.0], 10**9) == [8, 8]
+    assert native.fit_bits([256, 512], [1.0, 1.0], 0) == [1, 1]
+    assert native.fit_bits([], [], 0) == []
 
 
 @settings(deadline=None, max_examples=60)
@@ -42,10 +43,10 @@ def test_room_for_all_is_used_and_one_bit_is_the_floor() -> None:
     st.floats(0.0, 1.0),
 )
 def test_fits_and_no_better_choice_of_at_most_its_size_exists(entries: list[tuple[int, float]], part: float) -> None:
-    sizes, sensitivities = [256 * n for n, _ in entries], [c for _, c in entries]
+    sizes, sensitivities = [PAGE * n for n, _ in entries], [c for _, c in entries]
     least, most = size(sizes, [1] * len(sizes)), size(sizes, [8] * len(sizes))
     limit = int(least + part * (most - least))
-    bits = allocate_bits(sizes, sensitivities, limit)
+    bits = native.fit_bits(sizes, sensitivities, limit)
     assert size(sizes, bits) <= limit
     # Greedy is exact for convex costs at the sizes it passes through: nothing of its own size is better.
     own_size = size(sizes, bits)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from daf.tools import bench_memory, bench_step
+from daf.tools.eager_memory import QuantizedSavedTensors, measure_eager
+
+
+def test_kept_for_backward_peak_and_time_have_a_peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_memory, "MIN_SLICE_S", 0.0)
+    case = bench_step.StepCase("resnet18", 4, {"width": "8"})
+    bench_memory.run_bench([case], None, 1, tmp_path / "b.json")
+    results = json.loads((tmp_path / "b.json").read_text())["results"]
+    kept = {result["setting"]: result for result in results if "kept" in result["name"]}
+    fp32, daf = kept["width=8, batch 4, fp32"], kept["width=8, batch 4, daf"]
+    assert 0.8 < fp32["ratio"] < 1.05, "the fp32 program keeps what PyTorch keeps"
+    assert daf["ratio"] < 0.1
+    assert [result["peer"] for result in results if result["unit"] == "ms"] == [
+        "fp32 program",
+        "PyTorch, 2 bits in saved-tensor hooks",
+    ]
+    assert sum("peak RSS" in result["name"] for result in results) == 2
+
+
+def test_eager_counts_every_saved_storage_once() -> None:
+    found = measure_eager(
+        "mlp_digits",
+        {"width": "8", "batch_size": "4"},
+        {"name": "sgd", "lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, "nesterov": False},
+        1,
+    )
+    assert found.saved_bytes % 4 == 0
+    assert 0 < found.saved_bytes < 10_000
+    assert found.peak_bytes >= 0
+
+
+def test_the_naive_way_rounds_to_the_bits_it_has() -> None:
+    """Gradients are near those of float32, and not the same."""
+    torch.manual_seed(0)
+    layer, x = nn.Linear(64, 64), torch.randn(128, 64)
+    layer(x).square().sum().backward()
+    assert layer.weight.grad is not None
+    exact = layer.weight.grad.clone()
+    layer.weight.grad = None
+    with QuantizedSavedTensors(layer, 2):
+        loss = layer(x).square().sum()
+    loss.backward()
+    error = (layer.weight.grad - exact).norm() / exact.norm()
+    assert 0.01 < error < 1

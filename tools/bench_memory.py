@@ -1,0 +1,97 @@
+"""The measurement of `daf bench memory`: what training keeps for backward, its peak, and what that costs in time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from daf import native
+from daf.exporter.load import load_model_file
+from daf.manifest import Manifest, example_path, manifest_path, read_manifest
+from daf.tools.bench_results import Result, Stopwatch, report, say
+from daf.tools.bench_step import MIN_SLICE_S, StepCase, export_case, open_session
+from daf.tools.eager import EagerTrainer
+from daf.tools.eager_memory import EagerMemory, QuantizedSavedTensors, measure_eager
+from daf.tools.local_device import run_local
+from daf.tools.progress import RunStats
+from daf.tools.run import make_request, report_failure
+
+CASES = (
+    StepCase("resnet18", 128),
+    StepCase("mobilenet_v2", 32, {"resolution": "96"}),
+    StepCase("roberta_lora", 8, {"sequence_length": "128"}, "adamw"),
+    StepCase("gpt2_lora", 2, {"sequence_length": "128"}, "adamw"),
+)
+QUICK_CASES = (StepCase("resnet18", 8, {"width": "16"}),)
+STEPS = 2  # the second one has the memory of all that follow
+PYTORCH = f"PyTorch {torch.__version__} eager"
+NAIVE_BITS = 2
+
+
+def run_bench(cases: Sequence[StepCase], bits: int | None, repeats: int, out: Path | None) -> None:
+    os.environ["DAF_THREADS"] = "1"  # for the processes
+    native.set_threads(1)
+    torch.set_num_threads(1)
+    report([result for case in cases for result in _bench_case(case, bits, repeats)], "memory of", out)
+
+
+def _bench_case(case: StepCase, bits: int | None, repeats: int) -> Iterator[Result]:
+    say(f"{case.model}, {case.setting}")
+    with tempfile.TemporaryDirectory() as folder:
+        chosen = [] if bits is None else ["--bits", str(bits)]
+        plain, stored = Path(folder) / "fp32.pte", Path(folder) / "daf.pte"
+        manifest = export_case(case, plain)
+        export_case(case, stored, "--activations", "daf", *chosen)
+        eager = _eager(case, manifest)
+        for program, mode in ((plain, "fp32"), (stored, "daf")):
+            kept, peak = _ours(program)
+            setting = f"{case.setting}, {mode}"
+            yield _megabytes(f"{case.model}, kept for backward", setting, kept, eager.saved_bytes)
+            yield _megabytes(f"{case.model}, peak RSS", setting, peak, eager.peak_bytes)
+        yield from _times(case, manifest, open_session(plain), open_session(stored), repeats)
+
+
+def _eager(case: StepCase, manifest: Manifest) -> EagerMemory:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(measure_eager, case.model, case.all_settings, dict(manifest.optimizer), STEPS).result()
+
+
+def _ours(program: Path) -> tuple[int, int]:
+    """Bytes kept for backward, and the peak above the process before it loaded the program; as in `daf run`."""
+    rows: list[dict[str, Any]] = []
+    request = make_request(program, read_manifest(manifest_path(program)), steps=STEPS, data=example_path(program))
+    report_failure(run_local(request, rows.append, lambda: None), RunStats(), None)
+    return rows[-1]["peak"]["activations"], rows[-1]["peak_rss_bytes"] - rows[0]["rss_baseline_bytes"]
+
+
+def _megabytes(name: str, setting: str, ours: int, peer: int) -> Result:
+    return Result(name, setting, ours / 1e6, PYTORCH, peer / 1e6, "MB", 0.0)
+
+
+def _times(
+    case: StepCase, manifest: Manifest, fp32: native.Session, daf: native.Session, repeats: int
+) -> Iterator[Result]:
+    """A step with compressed activations against one without, and against compressing with PyTorch's operators."""
+    model_file = load_model_file(case.model, case.all_settings)
+    batch = list(model_file.make_batch())
+    arrays = [tensor.numpy() for tensor in batch]
+    naive = EagerTrainer(model_file, manifest)
+
+    def naive_step() -> float:
+        with QuantizedSavedTensors(naive.model, NAIVE_BITS):
+            return naive.step(batch)
+
+    for peer_name, peer in (
+        ("fp32 program", lambda: fp32.step(arrays)),
+        (f"PyTorch, {NAIVE_BITS} bits in saved-tensor hooks", naive_step),
+    ):
+        times = Stopwatch(1, MIN_SLICE_S).compare(lambda: daf.step(arrays), peer, repeats)
+        name, setting = f"{case.model}, step", f"{case.setting}, daf, 1 thread"
+        yield Result(name, setting, 1000 * times.ours, peer_name, 1000 * times.peer, "ms", times.spread)
