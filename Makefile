@@ -4,16 +4,19 @@ HAS_ARM64 = command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch
 HAS_GTEST = echo '\#include <gtest/gtest.h>' | g++ -E -x c++ - >/dev/null 2>&1
 
 .NOTPARALLEL:
-.PHONY: help setup build demo test test-full test-cpp test-python bench lint format clean
+.PHONY: help setup build runner-arm64 demo test test-full test-cpp test-python bench lint format clean
 
 help:  ## show this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
 
 setup:  ## create .venv with the pinned packages (once; then instant and offline)
 	@tools/setup.sh
 
 build: setup  ## compile what changed and install the package into .venv, editable
 	@python -m pip --disable-pip-version-check install --quiet --no-build-isolation --no-deps -e .
+
+runner-arm64: build  ## compile the runner for arm64 Linux, for `--device qemu` and virtual phones
+	@tools/make_runner_arm64.sh
 
 demo: build  ## export a small CNN, train it, and compare with PyTorch
 	@daf demo --out build/demo
@@ -36,6 +39,7 @@ else echo "SKIP C++ tests: GoogleTest is not installed (Debian: apt-get install 
 endef
 
 test-python: build
+	@if $(HAS_ARM64); then tools/make_runner_arm64.sh; fi
 	@pytest -n 2
 
 test-full: build  ## full-size models: minutes, and several GB of memory

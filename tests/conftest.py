@@ -43,6 +43,14 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def app_classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The app's logic and its tests, compiled."""
+    from java_app import compile_core
+
+    return compile_core(tmp_path_factory.mktemp("app"))
+
+
+@pytest.fixture(scope="session")
 def cnn_export(tmp_path_factory: pytest.TempPathFactory) -> Export:
     """A small cnn_digits with SGD, exported in this process. Shared by all tests: copy what you change."""
     from training import Sgd, export_model

@@ -425,7 +425,7 @@ def test_no_such_device(device: TestDevice, cnn_program: Path, spec: str, messag
 def test_a_device_that_means_nothing(cnn_program: Path) -> None:
     done = daf("run", cnn_program, "--steps", 1, "--device", "phone")
     assert done.returncode == Exit.USAGE
-    assert "write local, adb, adb:SERIAL" in done.stderr
+    assert "write local, qemu, adb, adb:SERIAL" in done.stderr
 
 
 def test_step_rows_have_the_types_of_the_reader(device: TestDevice, cnn_program: Path, tmp_path: Path) -> None:

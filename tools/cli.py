@@ -9,6 +9,7 @@ from __future__ import annotations
 import click
 
 from daf.cli_errors import run_command
+from daf.tools.apk.cli import apk
 from daf.tools.bench import bench
 from daf.tools.compare import compare
 from daf.tools.data import data
@@ -17,6 +18,7 @@ from daf.tools.device_files import install, logs, pull, push, shell_env
 from daf.tools.devices import devices
 from daf.tools.doctor import doctor
 from daf.tools.evaluate import evaluate
+from daf.tools.phone.cli import phone
 from daf.tools.report import report
 from daf.tools.run import run
 from daf.tools.tune import tune
@@ -38,7 +40,7 @@ def daf() -> None:
 
 for command in (
     *(run, evaluate, data, report, compare, demo, doctor, tune, bench),
-    *(devices, push, pull, install, logs, shell_env),
+    *(devices, phone, push, pull, install, apk, logs, shell_env),
 ):
     daf.add_command(command)
 

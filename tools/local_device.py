@@ -28,7 +28,7 @@ def run_local(
     request: Mapping[str, Any], on_row: Callable[[TraceRow], None], on_interrupt: Callable[[], None]
 ) -> Outcome:
     """Calls `on_row` for every trace row. One Ctrl-C lets the child finish its step and save; a second kills it."""
-    with tempfile.TemporaryFile() as errors, _start(errors) as child, _forward_interrupts(child, on_interrupt) as seen:
+    with tempfile.TemporaryFile() as errors, _start(errors) as child, forward_interrupts(child, on_interrupt) as seen:
         assert child.stdin is not None
         assert child.stdout is not None
         try:
@@ -64,7 +64,7 @@ def _start(errors: IO[bytes]) -> subprocess.Popen[bytes]:
 
 
 @contextmanager
-def _forward_interrupts(child: subprocess.Popen[bytes], on_interrupt: Callable[[], None]) -> Iterator[list[int]]:
+def forward_interrupts(child: subprocess.Popen[bytes], on_interrupt: Callable[[], None]) -> Iterator[list[int]]:
     """Ctrl-C goes to the child instead of raising here, where it could tear a trace line. Yields those seen."""
     seen: list[int] = []
 

@@ -64,7 +64,9 @@ def _finite(_ctx: click.Context, _option: click.Parameter, value: float | None) 
     help="What finds the ranges of stored activations and decodes them; the losses are the same.",
 )
 @click.option("--threads", type=click.IntRange(1, 256), help="Kernel threads; without it, DAF_THREADS or all cores.")
-@click.option("--device", default="local", show_default=True, help="local, adb, adb:SERIAL, adb:HOST:PORT, usb:SERIAL.")
+@click.option(
+    "--device", default="local", show_default=True, help="local, qemu, adb, adb:SERIAL, adb:HOST:PORT, usb:SERIAL."
+)
 @click.option(
     "--via", type=click.Choice(["runner", "app"]), default="runner", show_default=True, help="What runs on a device."
 )
@@ -175,11 +177,14 @@ def make_request(
 def train(request: dict[str, Any], threads: int | None, keep: bool) -> tuple[RunStats, Outcome]:
     progress = Progress(request["steps"], first_step=request["total_steps"] - request["steps"])
     device = request["config"]["device"]
-    if device == "local":
+    if device in ("local", "qemu"):
+        from daf.tools.emulated_device import run_emulated
+
         if threads is not None:
             os.environ["DAF_THREADS"] = str(threads)  # the child inherits it
+        run_here = run_local if device == "local" else run_emulated
         with progress:
-            return progress.stats, run_local(request, progress.add, _say_stopping)
+            return progress.stats, run_here(request, progress.add, _say_stopping)
     from daf.tools.adb.device import open_device
     from daf.tools.remote_run import run_remote
 

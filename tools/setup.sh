@@ -25,6 +25,15 @@ missing_packages() {
   command -v ip >/dev/null || [ -x /usr/sbin/ip ] || echo iproute2
   command -v aarch64-linux-gnu-g++ >/dev/null || echo g++-aarch64-linux-gnu # tests for arm64
   command -v qemu-aarch64-static >/dev/null || echo qemu-user-static
+  command -v qemu-system-aarch64 >/dev/null || echo qemu-system-arm # virtual phones
+  command -v mke2fs >/dev/null || [ -x /usr/sbin/mke2fs ] || echo e2fsprogs
+  # The app: its logic and its engine are tested in a JVM, and `daf apk build` makes a check build of it.
+  command -v javac >/dev/null || echo openjdk-17-jdk-headless
+  [ -e /usr/share/java/junit4.jar ] || echo junit4
+  command -v apksigner >/dev/null || echo apksigner
+  command -v zipalign >/dev/null || echo zipalign
+  command -v dexdump >/dev/null || echo dexdump
+  [ -e /usr/share/android-framework-res/framework-res.apk ] || echo android-framework-res
   # Vulkan and OpenCL, to build with and to test on without a GPU.
   command -v glslc >/dev/null || echo glslc spirv-tools
   [ -e /usr/include/volk.h ] && [ -e /usr/include/vulkan/vulkan.h ] || echo libvulkan-dev libvulkan-volk-dev
@@ -91,5 +100,14 @@ if [ ! -e .venv/adbd ]; then
   tools/get_adbd.sh .venv/adbd >.venv/adbd.log 2>&1 || {
     mkdir -p .venv/adbd
     echo "SKIP getting adbd: see .venv/adbd.log; to try again: tools/get_adbd.sh .venv/adbd" >&2
+  }
+fi
+
+# What Debian's packages do not have of a check build of the app. Tried once: without it, its tests are skipped.
+if [ ! -e .venv/apk-tools ]; then
+  echo "getting aapt2, D8 and Android's classes for the check build of the app (75 MB)"
+  tools/get_apk_tools.sh .venv/apk-tools .venv/bin/python >.venv/apk-tools.log 2>&1 || {
+    mkdir -p .venv/apk-tools
+    echo "SKIP getting them: see .venv/apk-tools.log; to try again: tools/get_apk_tools.sh .venv/apk-tools" >&2
   }
 fi

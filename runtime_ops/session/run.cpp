@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <mutex>
 #include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "runtime_ops/session/dataset.h"
 #include "runtime_ops/session/error.h"
@@ -42,6 +46,10 @@ class Run {
     }
   }
 
+  ~Run() {
+    if (session_ && host_.on_session) host_.on_session(nullptr);
+  }
+
  private:
   void write_header() {
     reset_peak_rss();
@@ -69,8 +77,7 @@ class Run {
                                     request_.reduce, request_.reduce_table});
     if (session_->reducer() != nullptr) write_reduce_event();
     if (session_->store() != nullptr) {
-      session_->store()->set_observer(
-          [this](const StoreEvent& event) { write_store_event(event); });
+      session_->store()->set_observer([this](const StoreEvent& event) { take_store_event(event); });
     }
     if (!request_.resume.empty()) {
       session_->restore(request_.resume);
@@ -78,6 +85,7 @@ class Run {
     }
     dataset_.emplace(request_.data, manifest_, static_cast<uint64_t>(session_->seed()),
                      request_.shuffle);
+    if (host_.on_session) host_.on_session(&*session_);
   }
 
   EndReason train() {
@@ -85,7 +93,10 @@ class Run {
                                request_.warmup_steps, request_.total_steps};
     EndReason reason = EndReason::kDone;
     while (n_steps_ < request_.steps) {
-      if (host_.should_stop()) {
+      const bool stops = host_.should_stop();
+      write_waiting_events();
+      write_host_events();
+      if (stops) {
         reason = EndReason::kStopped;
         break;
       }
@@ -93,9 +104,19 @@ class Run {
       if (request_.save_every > 0 && session_->step_count() % request_.save_every == 0) save();
     }
     if (!request_.save.empty() && saved_step_ != session_->step_count()) save();
+    write_waiting_events();
+    write_host_events();
     if (session_->reducer() != nullptr) write_reduce_use_event();
     session_->save_reduce_table();
     return reason;
+  }
+
+  void write_host_events() {
+    if (!host_.take_events) return;
+    for (HostEvent& event : host_.take_events()) {
+      trace_.write(
+          event_json(event.name, session_->step_count(), elapsed_us(), std::move(event.fields)));
+    }
   }
 
   void take_step(double lr) {
@@ -189,6 +210,26 @@ class Run {
     trace_.write(event_json("profile", session_->step_count(), start_us, {{"ops", ops}}));
   }
 
+  // On the thread that trains, or on one that trims: only the former may call the host, so what the
+  // latter sees waits for the next step.
+  void take_store_event(const StoreEvent& event) {
+    if (std::this_thread::get_id() == thread_) {
+      write_store_event(event);
+      return;
+    }
+    const std::lock_guard lock(waiting_mutex_);
+    waiting_.push_back(event);
+  }
+
+  void write_waiting_events() {
+    std::vector<StoreEvent> waiting;
+    {
+      const std::lock_guard lock(waiting_mutex_);
+      waiting.swap(waiting_);
+    }
+    for (const StoreEvent& event : waiting) write_store_event(event);
+  }
+
   // Every drop, grow and trim; stash and release only of some steps, they are the same each time.
   void write_store_event(const StoreEvent& event) {
     const int64_t step = session_->step_count();
@@ -253,8 +294,11 @@ class Run {
   const RunRequest& request_;
   const RunHost& host_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  const std::thread::id thread_ = std::this_thread::get_id();
   const Manifest manifest_;
   TraceWriter trace_;
+  std::mutex waiting_mutex_;
+  std::vector<StoreEvent> waiting_;
   std::optional<TrainingSession> session_;
   std::optional<Dataset> dataset_;
   int64_t n_steps_ = 0;

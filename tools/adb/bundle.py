@@ -11,6 +11,7 @@ from pathlib import Path
 from daf.errors import Exit, UserError
 
 _NEEDS = "needs.txt"  # files of installed packages that belong to the bundle, by their place in site-packages
+_HOW_TO_BUILD = {"linux-aarch64": "build it with `make runner-arm64`"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def find_bundle(platform: str, device: str) -> Bundle:
         built = ", ".join(sorted(path.parent.name for path in runners_folder().glob("*/daf_runner"))) or "none"
         raise UserError(
             f"cannot run on {device}: it is {platform or 'unknown'}, and this installation has runners for {built}; "
-            f"build one for {platform or 'it'} (target daf_runner) and put it into {folder}",
+            f"{_HOW_TO_BUILD.get(platform) or f'build one for it (target daf_runner) and put it into {folder}'}",
             Exit.DEVICE,
         )
     files = sorted(path for path in folder.iterdir() if path.name != _NEEDS)

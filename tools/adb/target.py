@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from daf.errors import Exit, UserError
 from daf.tools.adb.link import ConnectionLost, Link
 from daf.tools.adb.server import ServerDevice, ServerLink, list_server_devices, server_is_running
+from daf.tools.phone.running import RunningPhone, find_phone
 
 if TYPE_CHECKING:
     from adb_shell.transport.usb_transport import UsbTransport
@@ -33,13 +34,13 @@ def find_target(spec: str) -> Target:
     kind, _, name = spec.partition(":")
     if kind not in ("adb", "usb"):
         raise UserError(
-            f"cannot use --device {spec}: write local, adb, adb:SERIAL, adb:HOST:PORT or usb:SERIAL", Exit.USAGE
+            f"cannot use --device {spec}: write local, qemu, adb, adb:SERIAL, adb:HOST:PORT or usb:SERIAL", Exit.USAGE
         )
     name = name or os.environ.get("ANDROID_SERIAL", "")
     served = list_server_devices()
     on_usb = [] if name and _address(name) else list_usb_serials()
     if not name:
-        return _only_target(kind, served, on_usb)
+        return _only_target(kind, served, on_usb, find_phone())
     # What a server holds can only be reached through it.
     for device in served:
         if device.serial == name:
@@ -55,9 +56,14 @@ def find_target(spec: str) -> Target:
 
 def all_targets() -> list[tuple[Target, str]]:
     """Every device that can be seen, with its state: `device` when it can be used."""
-    served = [(Target("server", device.serial), device.state) for device in list_server_devices()]
-    known = {target.serial for target, _ in served}
-    return served + [(Target("usb", serial), "device") for serial in list_usb_serials() if serial not in known]
+    found = [(Target("server", device.serial), device.state) for device in list_server_devices()]
+    found += [(Target("usb", serial), "device") for serial in list_usb_serials()]
+    if (phone := find_phone()) is not None:
+        found.append((Target("tcp", phone.serial), "device"))
+    unique: dict[str, tuple[Target, str]] = {}
+    for target, state in found:  # what a server holds comes first: it can only be reached through it
+        unique.setdefault(target.serial, (target, state))
+    return list(unique.values())
 
 
 def open_link(target: Target, on_prompt: Callable[[], None]) -> Link:
@@ -108,9 +114,13 @@ def _open_usb(serial: str) -> UsbTransport:
         raise ConnectionLost(str(error)) from error
 
 
-def _only_target(kind: str, served: list[ServerDevice], on_usb: list[str]) -> Target:
+def _only_target(
+    kind: str, served: list[ServerDevice], on_usb: list[str], virtual: RunningPhone | None = None
+) -> Target:
     candidates = [] if kind == "usb" else list(served)
     candidates += [ServerDevice(serial, "usb") for serial in on_usb if serial not in {d.serial for d in served}]
+    if virtual is not None and kind == "adb" and virtual.serial not in {d.serial for d in served}:
+        candidates.append(ServerDevice(virtual.serial, "tcp"))
     if len(candidates) > 1:
         serials = ", ".join(device.serial for device in candidates)
         raise UserError(
@@ -120,13 +130,13 @@ def _only_target(kind: str, served: list[ServerDevice], on_usb: list[str]) -> Ta
     if not candidates:
         server = "an adb server is running and has none" if server_is_running() else "no adb server is running"
         raise UserError(
-            f"cannot find a device: none on USB, and {server}; plug one in with USB debugging on, or give its address "
-            "with --device adb:HOST:PORT",
+            f"cannot find a device: none on USB, and {server}; plug one in with USB debugging on, give its address "
+            "with --device adb:HOST:PORT, or start a virtual one with `daf phone start`",
             Exit.DEVICE,
         )
     (device,) = candidates
-    if device.state == "usb":
-        return Target("usb", device.serial)
+    if device.state in ("usb", "tcp"):
+        return Target(device.state, device.serial)
     _check_state(device)
     return Target("server", device.serial)
 

@@ -104,6 +104,31 @@ TEST(BitPlane, LayoutIsWhatItSays) {
   EXPECT_EQ(encoded.decode(), x);
 }
 
+// Stored bytes are a format: a literal that x86 and arm64 must both arrive at.
+TEST(BitPlane, BytesAreTheSameOnEveryMachine) {
+  Floats x(5000);
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  const auto add = [&](const std::vector<uint32_t>& words) {
+    for (const uint32_t word : words) hash = (hash ^ word) * 0x100000001b3;
+  };
+  for (int bits = 1; bits <= kMaxPlanes; ++bits) {
+    uint32_t state = static_cast<uint32_t>(bits);
+    for (size_t i = 0; i < x.size(); ++i) {
+      state = state * 1664525 + 1013904223;
+      const int exponent = static_cast<int>(i / 256) * 14 - 140;  // denormals to almost infinity
+      x[i] = std::ldexp(static_cast<float>(state >> 8) - 0x1p23f, exponent);
+    }
+    const Encoded encoded(bits, x);
+    add(encoded.headers);
+    for (const std::vector<uint32_t>& plane : encoded.planes) add(plane);
+    std::vector<uint32_t> decoded(x.size());
+    const Floats y = encoded.decode();
+    std::memcpy(decoded.data(), y.data(), y.size() * sizeof(float));
+    add(decoded);
+  }
+  EXPECT_EQ(hash, 13691225780406406324u);
+}
+
 TEST(BitPlane, CodesComeFromTheDocumentedBits) {
   const StochasticRounding rounding = {0x123456789abcdef0, 77, 5};
   for (int bits = 1; bits <= 8; ++bits) {
