@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "python/bench_binding.h"
+#include "python/reduce_binding.h"
 #include "runtime_ops/kernels/kernels.h"
 #include "runtime_ops/session/dataset.h"
 #include "runtime_ops/session/error.h"
@@ -69,8 +70,11 @@ std::optional<Importance> to_importance(const std::optional<std::string>& name) 
 class Session {
  public:
   Session(const std::string& program, const std::string& manifest, int64_t seed,
-          std::optional<int64_t> budget, const std::optional<std::string>& importance)
-      : session_(program, manifest, SessionOptions{seed, budget, to_importance(importance)}) {}
+          std::optional<int64_t> budget, const std::optional<std::string>& importance,
+          const std::string& reduce)
+      : session_(program, manifest,
+                 SessionOptions{seed, budget, to_importance(importance), reduce_mode(reduce), ""}) {
+  }
 
   float step(const py::sequence& sequence, std::optional<float> lr) {
     const py::tuple inputs(sequence);  // keeps the arrays, whatever happens to the sequence
@@ -184,6 +188,11 @@ class Session {
     std::string why;
     result["valid"] = store->is_valid(&why);
     return result;
+  }
+
+  py::dict reducer() {
+    const auto lock = lock_with_gil();
+    return session_.reducer() == nullptr ? py::dict() : reducer_dict(*session_.reducer());
   }
 
   void set_bits(const std::vector<int>& bits) {
@@ -386,9 +395,10 @@ PYBIND11_MODULE(_native, m) {
 
   py::class_<Session>(m, "Session")
       .def(py::init<const std::string&, const std::string&, int64_t, std::optional<int64_t>,
-                    const std::optional<std::string>&>(),
+                    const std::optional<std::string>&, const std::string&>(),
            py::arg("program"), py::arg("manifest"), py::kw_only(), py::arg("seed") = 0,
-           py::arg("budget") = py::none(), py::arg("importance") = py::none())
+           py::arg("budget") = py::none(), py::arg("importance") = py::none(),
+           py::arg("reduce") = "auto")
       .def("step", &Session::step, py::arg("inputs"), py::arg("lr") = py::none())
       .def("profile", &Session::profile)
       .def("outputs", &Session::outputs)
@@ -400,6 +410,7 @@ PYBIND11_MODULE(_native, m) {
       .def("memory", &Session::memory)
       .def("trim", &Session::trim, py::arg("budget"))
       .def("store", &Session::store)
+      .def("reducer", &Session::reducer)
       .def("set_bits", &Session::set_bits, py::arg("bits"))
       .def("set_rounding_seed", &Session::set_rounding_seed, py::arg("seed"))
       .def("set_step_count", &Session::set_step_count, py::arg("step_count"))
@@ -419,5 +430,6 @@ PYBIND11_MODULE(_native, m) {
         py::arg("limit_bytes"));
   m.def("max_workspace_bytes", &max_scratch_bytes);
   bind_store_bench(m);
+  bind_reduce(m);
   m.def("set_threads", &set_threads, py::arg("n"));
 }

@@ -14,7 +14,7 @@ from daf.cli_errors import run_command
 from daf.errors import Exit, UserError
 
 DEVICE_COMMANDS = ("devices", "push", "pull", "install", "logs", "shell-env")
-COMMANDS = ("run", "eval", "data", "report", "compare", "demo", "doctor", "bench", *DEVICE_COMMANDS)
+COMMANDS = ("run", "eval", "data", "report", "compare", "demo", "doctor", "tune", "bench", *DEVICE_COMMANDS)
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -94,6 +94,31 @@ def kernels(json_path: Path | None, repeats: int, threads: tuple[int, ...], quic
     run_bench(threads, repeats, quick, json_path)
 
 
+@bench.command(short_help="Speed of reduction on Vulkan and OpenCL.")
+@click.option(
+    "--backend", "backends", type=click.Choice(["vulkan", "opencl"]), multiple=True, help="May be repeated; else both."
+)
+@_json
+@_repeats
+@_quick
+def reduce(backends: tuple[str, ...], json_path: Path | None, repeats: int, quick: bool) -> None:
+    """Measure ranges and decoding on each driver: every variant against the CPU's kernels and a plain read.
+
+    Values are speeds, in gigabytes of float32: a ratio above 1 means that the variant is faster. On which hardware it
+    ran is said first; a driver that computes on the CPU says nothing about a GPU.
+
+    \b
+    Examples:
+      daf bench reduce
+      daf bench reduce --backend vulkan --quick --json reduce.json
+    """
+    if json_path is not None:
+        check_output(json_path)
+    from daf.tools.bench_reduce import FULL_SIZES, QUICK_SIZES, run_bench
+
+    run_bench(backends or ("vulkan", "opencl"), QUICK_SIZES if quick else FULL_SIZES, repeats, json_path)
+
+
 @bench.command(short_help="Speed and waste of the activation store.")
 @_json
 @_quick
@@ -144,6 +169,7 @@ def memory(
     peak RSS            of a process of its own, above what it takes before the model is made
     step                with compressed activations, against the fp32 program and against PyTorch with the tensors
                         quantized in saved-tensor hooks
+    added to a step     by compressing: against what the hooks add to a step of PyTorch
 
     \b
     Examples:

@@ -21,6 +21,7 @@ from daf.tools.evaluate import evaluate
 from daf.tools.phone.cli import phone
 from daf.tools.report import report
 from daf.tools.run import run
+from daf.tools.tune import tune
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -38,7 +39,7 @@ def daf() -> None:
 
 
 for command in (
-    *(run, evaluate, data, report, compare, demo, doctor, bench),
+    *(run, evaluate, data, report, compare, demo, doctor, tune, bench),
     *(devices, phone, push, pull, install, apk, logs, shell_env),
 ):
     daf.add_command(command)

@@ -33,6 +33,18 @@ print(json.dumps({"version": native.__version__, "daf": sum(n.startswith("daf::"
 """
 
 
+# Also by itself: a driver may be worse than missing.
+_PROBE_GPU = """
+import json
+from daf import native
+print(json.dumps(native.reduce_devices()))
+"""
+_GPU_FIXES = {
+    "vulkan": "install your GPU's driver; to try without a GPU: apt-get install mesa-vulkan-drivers",
+    "opencl": "install your GPU's driver; to try without a GPU: apt-get install pocl-opencl-icd",
+}
+
+
 @dataclass(frozen=True)
 class Check:
     name: str
@@ -80,6 +92,7 @@ def run_checks() -> Iterator[Check]:
     for package in ("transformers", "peft"):
         yield _check_package(package, "pip install 'daf-mobile[zoo]'", essential=False)
     yield _check_native()
+    yield from _check_gpu()
     yield from _check_compiler()
     adb = shutil.which("adb")
     yield Check("adb", "ok", adb) if adb else Check("adb", "missing", "to watch phones", "apt-get install adb")
@@ -118,6 +131,25 @@ def _check_native() -> Check:
     if found["version"] != metadata.version("daf-mobile"):
         return Check(name, "broken", f"{detail}; the package is {metadata.version('daf-mobile')}", fix, essential=True)
     return Check(name, "ok", detail, essential=True)
+
+
+def _check_gpu() -> Iterator[Check]:
+    probe = subprocess.run([sys.executable, "-c", _PROBE_GPU], capture_output=True, text=True)
+    if probe.returncode != 0:
+        lines = probe.stderr.strip().splitlines() or [f"it ended with code {probe.returncode}"]
+        yield Check("GPU drivers", "broken", lines[-1], "remove the driver that fails, or use --reduce cpu")
+        return
+    for device in json.loads(probe.stdout):
+        backend = device["backend"]
+        if device["reason"]:
+            yield Check(backend, "missing", device["reason"], _GPU_FIXES[backend])
+            continue
+        subgroups = f"subgroups of {device['subgroup_size']}" if device["subgroup_size"] else "no subgroups"
+        memory = "shares memory" if device["can_share"] else "copies memory"
+        use = "a GPU, used by --reduce auto"
+        if device["is_software"]:
+            use = f"this CPU, only used by --reduce {backend}"
+        yield Check(backend, "ok", f"{device['name']}: {use}; {subgroups}, {memory}")
 
 
 def _check_compiler() -> Iterator[Check]:

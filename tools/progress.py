@@ -28,6 +28,7 @@ class RunStats:
     peak_rss_bytes: int = 0
     temperature_mc: int | None = None
     checkpoint_step: int | None = None
+    reduce_fallback: str | None = None  # why the GPU was done without
 
     def add(self, row: dict[str, Any]) -> None:
         kind = row["type"]
@@ -43,6 +44,8 @@ class RunStats:
             self.temperature_mc = row.get("temperature_mc", self.temperature_mc)
         elif kind == "event" and row["event"] == "checkpoint":
             self.checkpoint_step = row["step"]
+        elif kind == "event" and row["event"] == "reduce_fallback":
+            self.reduce_fallback = row["reason"]
         elif kind == "footer":
             self.peak_rss_bytes = row["peak_rss_bytes"]
             self.peak = row["peak"]

@@ -18,6 +18,7 @@ from daf.manifest import Manifest, example_path, program_error
 from daf.tools.inputs import check_checkpoint, check_data, load_program
 from daf.tools.local_device import Outcome, run_local
 from daf.tools.progress import Progress, RunStats
+from daf.tools.reduce_table import reduce_table_path
 
 FILE = click.Path(path_type=Path)
 STEPS = click.IntRange(1, 10**12)
@@ -55,6 +56,13 @@ def _finite(_ctx: click.Context, _option: click.Parameter, value: float | None) 
     type=click.Choice(IMPORTANCES),
     help="By what stored activations share their bits; else daf-export's.",
 )
+@click.option(
+    "--reduce",
+    type=click.Choice(["auto", "cpu", "vulkan", "opencl"]),
+    default="auto",
+    show_default=True,
+    help="What finds the ranges of stored activations and decodes them; the losses are the same.",
+)
 @click.option("--threads", type=click.IntRange(1, 256), help="Kernel threads; without it, DAF_THREADS or all cores.")
 @click.option(
     "--device", default="local", show_default=True, help="local, qemu, adb, adb:SERIAL, adb:HOST:PORT, usb:SERIAL."
@@ -87,6 +95,8 @@ def run(ctx: click.Context, /, program: Path, threads: int | None, via: str, kee
 
     if stats.losses:
         click.echo(f"\n{stats.summary()}")
+    if stats.reduce_fallback is not None:
+        click.echo(f"warning: {stats.reduce_fallback}; the CPU took over, the results are the same", err=True)
     if stats.first_bad_step is not None:
         click.echo(f"warning: the loss is not finite from step {stats.first_bad_step} on; use a smaller --lr", err=True)
     if save is not None and stats.checkpoint_step is not None:
@@ -115,6 +125,7 @@ def make_request(
     warmup_steps: int = 0,
     seed: int | None = None,
     no_shuffle: bool = False,
+    reduce: str = "auto",
     device: str = "local",
 ) -> dict[str, Any]:
     """Checks everything that can be checked without running, and fills in a run request."""
@@ -150,12 +161,15 @@ def make_request(
         "importance": importance,
         "resume": str(resume) if resume else None,
         "trace": str(trace) if trace else None,
+        "reduce": reduce,
+        "reduce_table": str(reduce_table_path()) if device == "local" else None,
         "config": {
             "device": device,
             "batch_size": manifest.batch_size,
             "optimizer": dict(manifest.optimizer),
             "schedule": schedule,
             "steps": steps,
+            "reduce": reduce,
         },
     }
 

@@ -34,6 +34,14 @@ missing_packages() {
   command -v zipalign >/dev/null || echo zipalign
   command -v dexdump >/dev/null || echo dexdump
   [ -e /usr/share/android-framework-res/framework-res.apk ] || echo android-framework-res
+  # Vulkan and OpenCL, to build with and to test on without a GPU.
+  command -v glslc >/dev/null || echo glslc spirv-tools
+  [ -e /usr/include/volk.h ] && [ -e /usr/include/vulkan/vulkan.h ] || echo libvulkan-dev libvulkan-volk-dev
+  [ -e /usr/include/CL/cl.h ] || echo opencl-headers
+  [ -e /etc/OpenCL/vendors/pocl.icd ] || echo pocl-opencl-icd ocl-icd-opencl-dev
+  ls /usr/share/vulkan/icd.d/lvp_icd.*.json >/dev/null 2>&1 || echo mesa-vulkan-drivers
+  ls /usr/share/vulkan/explicit_layer.d/*validation*.json >/dev/null 2>&1 || echo vulkan-validationlayers
+  command -v oclgrind >/dev/null || echo oclgrind
   "$python" -c 'import ensurepip' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null ||
     echo python3-dev

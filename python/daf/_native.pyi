@@ -17,10 +17,20 @@ class Session:
     """An exported program, its state and memory. Safe to share between threads; calls wait for each other."""
 
     def __init__(
-        self, program: str, manifest: str, *, seed: int = 0, budget: int | None = None, importance: str | None = None
+        self,
+        program: str,
+        manifest: str,
+        *,
+        seed: int = 0,
+        budget: int | None = None,
+        importance: str | None = None,
+        reduce: str = "auto",
     ) -> None:
         """`budget`: bytes that arena, pool and workspace never exceed. `importance`: by what stored activations share
-        their bits: `uniform`, `calibrated` or `gradient`. Both are the manifest's when not given."""
+        their bits: `uniform`, `calibrated` or `gradient`. Both are the manifest's when not given.
+
+        `reduce`: auto, cpu, vulkan or opencl; what finds the ranges of activations. The results are the same.
+        """
     def step(self, inputs: Sequence[npt.NDArray[Any]], lr: float | None = None) -> float:
         """One training step on arrays in the manifest's order, read in place; returns the loss, finite or not.
 
@@ -44,6 +54,8 @@ class Session:
         """Sets the budget at once, from any thread; returns the one in force, which is at least the floor."""
     def store(self) -> dict[str, Any]:
         """Statistics of the activation store; empty when the program has none."""
+    def reducer(self) -> dict[str, Any]:
+        """mode, uses_gpu, probed, failure, calls (by variant), copied_bytes; empty when nothing is stored."""
     def set_bits(self, bits: Sequence[int]) -> None:
         """Restarts the store with so many bits for each of its entries, and without a budget."""
     def set_rounding_seed(self, seed: int) -> None: ...
@@ -86,6 +98,26 @@ def set_threads(n: int) -> None:
 
 def operator_names() -> list[str]:
     """All kernels registered in this process."""
+
+# ---- for `daf doctor`, `daf tune` and `daf bench reduce` ----
+
+def reduce_devices() -> list[dict[str, Any]]:
+    """Every backend that was looked for: its device, and the reason if it cannot be used."""
+
+def tune_reduce(path: str, sizes: Sequence[int], tries_software: bool, on_size: Callable[[int], None]) -> str:
+    """Measures every variant at each size and writes the table; returns the device's key, empty if there is none."""
+
+class BenchReduce:
+    def __init__(self, backend: str, n_elements: int) -> None: ...
+    @property
+    def device(self) -> dict[str, Any]: ...
+    @property
+    def shares_memory(self) -> bool: ...
+    def variants(self, op: str) -> list[str]:
+        """`op`: range, ranges or decode."""
+    def run(self, op: str, variant: str) -> float:
+        """Seconds; of the CPU's kernels when the device has no such variant."""
+    def run_read(self) -> float: ...
 
 # ---- for `daf bench store` ----
 

@@ -30,9 +30,11 @@ try:
         fit_bits,
         max_workspace_bytes,
         operator_names,
+        reduce_devices,
         run,
         set_threads,
         store_bytes,
+        tune_reduce,
     )
 except ImportError as error:
     raise UserError(
@@ -50,7 +52,9 @@ __all__ = [
     "fit_bits",
     "max_workspace_bytes",
     "operator_names",
+    "reduce_devices",
     "run",
     "set_threads",
     "store_bytes",
+    "tune_reduce",
 ]

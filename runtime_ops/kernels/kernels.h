@@ -288,6 +288,17 @@ void sum_axes(int n_dims, const int64_t* sizes, uint32_t axis_mask, float scale,
 
 // ---- activations in few bits ------------------------------------------------------------
 
+// Smallest and largest value, in a domain where all bit patterns have an order: key(x) is the bits
+// of x with the sign inverted, or all of them when it was set. -NaN < -inf < -0.0 < 0.0 < inf <
+// NaN, and integers compare the same on every processor, where floats with NaN and -0.0 do not.
+// Both members are maxima, so that zeros are the range of nothing.
+struct OrderedRange {
+  uint32_t not_minimum;  // ~key(smallest)
+  uint32_t maximum;      // key(largest)
+};
+// One for each group of `group_size` values; the last may be shorter.
+void ordered_ranges(int64_t n, int64_t group_size, const float* x, OrderedRange* ranges);
+
 // Bit-planes: n values are ceil(n / 256) groups. A group has a header and `bits` planes of 256
 // bits, the most significant first; bit i % 32 of word i / 32 of a plane belongs to value i of the
 // group.
@@ -325,6 +336,18 @@ struct StochasticRounding {
 // marked.
 int64_t bitplane_encode(const StochasticRounding& rounding, int64_t first_group, int64_t n,
                         const float* x, const BitPlanes& to);
+// The same with the ranges of the groups given, as ordered_ranges() finds them: the same bits.
+int64_t bitplane_encode_ranges(const StochasticRounding& rounding, int64_t first_group, int64_t n,
+                               const float* x, const OrderedRange* ranges, const BitPlanes& to);
+// For a device that packs by itself: what scalar/plane_group.h calls minimum, inverse and key of a
+// group. `inverse` is negative when the group is marked.
+struct GroupCode {
+  float minimum, inverse;
+  uint32_t key_low, key_high;
+};
+// Headers and codes of groups with these ranges. Returns how many were marked.
+int64_t bitplane_headers(const StochasticRounding& rounding, int64_t first_group, int64_t n_groups,
+                         int bits, const OrderedRange* ranges, uint32_t* headers, GroupCode* codes);
 // y[0, n) from value `first` of the group that `from` starts with, by the first `n_planes` planes.
 // What belongs to a marked group is not written. `around_caches`: y is part of something larger
 // than them, so what is written need not be there.

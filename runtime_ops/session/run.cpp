@@ -74,7 +74,9 @@ class Run {
   void prepare() {
     if (!request_.save.empty()) check_can_write(request_.save);
     session_.emplace(request_.program, request_.manifest,
-                     SessionOptions{request_.seed, request_.budget_bytes, request_.importance});
+                     SessionOptions{request_.seed, request_.budget_bytes, request_.importance,
+                                    request_.reduce, request_.reduce_table});
+    if (session_->reducer() != nullptr) write_reduce_event();
     if (session_->store() != nullptr) {
       session_->store()->set_observer([this](const StoreEvent& event) { take_store_event(event); });
     }
@@ -105,6 +107,8 @@ class Run {
     if (!request_.save.empty() && saved_step_ != session_->step_count()) save();
     write_waiting_events();
     write_host_events();
+    if (session_->reducer() != nullptr) write_reduce_use_event();
+    session_->save_reduce_table();
     return reason;
   }
 
@@ -144,6 +148,59 @@ class Run {
       temperature_read_us_ = counters.t_us;
     }
     trace_.write(to_json(counters));
+    if (session_->reducer() != nullptr) {
+      if (n_steps_ % kStepsPerStoreEvents == 0) write_reduce_use_event();
+      if (!session_->reducer()->failure().empty()) {
+        write_fallback_event(session_->reducer()->failure());
+      }
+    }
+  }
+
+  // Which devices were looked for, and what is used.
+  void write_reduce_event() {
+    const HybridReducer& reducer = *session_->reducer();
+    Json::Array probed;
+    std::string missing;
+    for (const ProbedBackend& backend : reducer.probed()) {
+      Json::Object fields = {{"backend", name_of(backend.backend)}};
+      if (!backend.device.name.empty()) {
+        fields.push_back({"device", backend.device.name});
+        fields.push_back({"driver", backend.device.driver});
+      }
+      fields.push_back({"used", backend.reason.empty()});
+      if (!backend.reason.empty()) fields.push_back({"reason", backend.reason});
+      if (missing.empty()) missing = backend.reason;
+      probed.push_back(std::move(fields));
+    }
+    trace_.write(event_json("reduce", session_->step_count(), elapsed_us(),
+                            {{"mode", name_of(reducer.mode())},
+                             {"probed", probed},
+                             {"uses_gpu", reducer.has_gpu()},
+                             {"shares_pool", session_->store()->shares_pool()}}));
+    if (reducer.mode() != ReduceMode::kAuto && !missing.empty()) write_fallback_event(missing);
+  }
+
+  // Since the start of the run; copies are what memory that cannot be shared costs.
+  void write_reduce_use_event() {
+    const HybridReducer& reducer = *session_->reducer();
+    const auto uses = reducer.uses();
+    if (uses.empty()) return;
+    Json::Object by_variant;
+    for (const auto& [name, use] : uses) {
+      by_variant.push_back(
+          {name, Json::Object{{"calls", use.n_calls}, {"elapsed_us", use.elapsed_ns / 1000}}});
+    }
+    trace_.write(event_json(
+        "reduce_use", session_->step_count(), elapsed_us(),
+        {{"uses", by_variant}, {"copied_bytes", static_cast<int64_t>(reducer.copied_bytes())}}));
+  }
+
+  // Once: nothing is tried again.
+  void write_fallback_event(const std::string& reason) {
+    if (has_fallen_back_) return;
+    has_fallen_back_ = true;
+    trace_.write(event_json("reduce_fallback", session_->step_count(), elapsed_us(),
+                            {{"mode", name_of(request_.reduce)}, {"reason", reason}}));
   }
 
   void write_profile(int64_t start_us) {
@@ -251,6 +308,7 @@ class Run {
   ProcessMemory process_;
   int64_t peak_rss_and_swap_ = 0;
   int64_t temperature_read_us_ = 0;
+  bool has_fallen_back_ = false;
 };
 
 }  // namespace

@@ -40,15 +40,26 @@ ScheduleKind parse_schedule(const JsonFields& fields) {
   fields.fail("schedule", "expected constant or cosine, found '" + name + "'");
 }
 
+ReduceMode parse_reduce(const JsonFields& fields) {
+  if (fields.find("reduce") == nullptr) return ReduceMode::kAuto;
+  const std::string name = fields.string("reduce");
+  const ReduceMode* mode = find_reduce_mode(name);
+  if (mode == nullptr) {
+    fields.fail("reduce", "expected auto, cpu, vulkan or opencl, found '" + name + "'");
+  }
+  return *mode;
+}
+
 RunRequest parse_fields(const JsonFields& fields) {
   const int64_t schema = fields.integer("schema");
   if (schema != kRequestSchema) {
     fields.fail("schema", "this runtime reads " + std::to_string(kRequestSchema) + ", found " +
                               std::to_string(schema));
   }
-  fields.refuse_unknown({"schema", "program", "manifest", "data", "steps", "seed", "shuffle", "lr",
-                         "schedule", "warmup_steps", "total_steps", "save", "save_every", "resume",
-                         "trace", "config", "budget_bytes", "importance"});
+  fields.refuse_unknown({"schema",      "program",      "manifest",   "data",     "steps",
+                         "seed",        "shuffle",      "lr",         "schedule", "warmup_steps",
+                         "total_steps", "save",         "save_every", "resume",   "trace",
+                         "config",      "budget_bytes", "importance", "reduce",   "reduce_table"});
   RunRequest request;
   request.program = required_path(fields, "program");
   request.manifest = required_path(fields, "manifest");
@@ -73,6 +84,8 @@ RunRequest parse_fields(const JsonFields& fields) {
   if (request.save_every > 0 && request.save.empty()) fields.fail("save_every", "needs save");
   request.resume = path_or_empty(fields, "resume");
   request.trace = path_or_empty(fields, "trace");
+  request.reduce = parse_reduce(fields);
+  request.reduce_table = path_or_empty(fields, "reduce_table");
   if (fields.find("config") != nullptr) {
     fields.object("config");
     request.config = fields.get("config");

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "runtime_ops/gpu/hybrid_reducer.h"
 #include "runtime_ops/session/json.h"
 #include "runtime_ops/session/manifest.h"
 #include "runtime_ops/session/schedule.h"
@@ -26,6 +27,8 @@ struct RunRequest {
   int64_t save_every = 0;                // steps; 0: only at the end
   std::string resume;                    // empty: do not
   std::string trace;                     // empty: do not
+  ReduceMode reduce = ReduceMode::kAuto;
+  std::string reduce_table;  // empty: none
   Json config = Json::Object{};
 
   // Unknown keys and wrong types are DafErrors with Exit::kUsage.

@@ -15,6 +15,7 @@
 #include "runtime_ops/session/method_runner.h"
 #include "runtime_ops/session/planned_memory.h"
 #include "runtime_ops/session/program_check.h"
+#include "runtime_ops/session/reduce_table.h"
 
 namespace daf {
 namespace {
@@ -72,6 +73,7 @@ class TrainingSession::Impl {
         workspace_(max_scratch_bytes() + static_cast<size_t>(manifest_.store.chunk_bytes)),
         budget_bytes_(options.budget_bytes ? options.budget_bytes : manifest_.store.budget_bytes),
         importance_(options.importance.value_or(manifest_.store.importance)),
+        reduce_table_(options.reduce_table),
         seed_(options.seed),
         rounding_seed_(options.seed) {
     check_importance();
@@ -79,6 +81,7 @@ class TrainingSession::Impl {
       memory_.emplace_back(size_bytes);
       spans_.push_back({memory_.back().data(), size_bytes});
     }
+    if (!manifest_.store.entries.empty()) start_reducer(options.reduce);
     start_store();
     // Loading train_step gives the weights their initial values.
     train_step_.emplace(path_, "train_step", manifest_.train_step, loaded_, spans_, workspace_);
@@ -208,6 +211,15 @@ class TrainingSession::Impl {
   }
 
   ActivationStore* store() { return store_.get(); }
+  HybridReducer* reducer() { return reducer_.get(); }
+
+  void save_reduce_table() const {
+    const bool has_learned =
+        reducer_ && reducer_->mode() == ReduceMode::kAuto && reducer_->has_gpu();
+    if (has_learned && !reduce_table_.empty()) {
+      daf::save_reduce_table(reduce_table_, reducer_->table_key(), reducer_->table());
+    }
+  }
 
   void set_bits(const std::vector<int>& bits) {
     std::vector<StoreEntry>& entries = manifest_.store.entries;
@@ -235,11 +247,13 @@ class TrainingSession::Impl {
   int64_t arena_bytes() const {
     int64_t size_bytes = 0;
     for (size_t i = 0; i < memory_.size(); ++i) {
-      const bool is_state =
-          !manifest_.state.empty() && static_cast<int64_t>(i) == manifest_.state_memory_id - 1;
-      if (!is_state) size_bytes += static_cast<int64_t>(memory_[i].size_bytes());
+      if (!is_state(i)) size_bytes += static_cast<int64_t>(memory_[i].size_bytes());
     }
     return size_bytes;
+  }
+
+  bool is_state(size_t i) const {
+    return !manifest_.state.empty() && static_cast<int64_t>(i) == manifest_.state_memory_id - 1;
   }
 
   // Of a budget: what does not give way.
@@ -270,6 +284,20 @@ class TrainingSession::Impl {
     return entries;
   }
 
+  void start_reducer(ReduceMode mode) {
+    HybridOptions options;
+    options.mode = mode;
+    options.gpu = gpu_options_from_environment();
+    reducer_ = std::make_unique<HybridReducer>(options);
+    if (!reduce_table_.empty()) {
+      reducer_->load_table(load_reduce_table(reduce_table_, reducer_->table_key()));
+    }
+    // What forward computes is found in the arena.
+    for (size_t i = 0; i < memory_.size(); ++i) {
+      if (!is_state(i)) reducer_->share(memory_[i].data(), memory_[i].size_bytes());
+    }
+  }
+
   void start_store() {
     const std::vector<StoreEntry> entries = entries_to_store();
     const int64_t floor =
@@ -294,6 +322,7 @@ class TrainingSession::Impl {
     }
     options.fit_bytes = ActivationStore::planned_bytes(manifest_.store.entries);
     store_ = std::make_unique<ActivationStore>(entries, options);
+    if (reducer_->has_gpu()) store_->set_reducer(reducer_.get());
   }
 
   void run_with_store(const std::vector<ConstTensorView>& inputs) {
@@ -345,6 +374,8 @@ class TrainingSession::Impl {
   std::optional<int64_t> budget_bytes_;
   Importance importance_;
   std::vector<double> measured_importance_;  // empty before the first measurement, by entry
+  const std::string reduce_table_;
+  std::unique_ptr<HybridReducer> reducer_;
   std::unique_ptr<ActivationStore> store_;
   std::optional<MethodRunner> train_step_, predict_;
   int64_t step_count_ = 0;
@@ -380,6 +411,8 @@ void TrainingSession::restore(const std::string& path) { impl_->restore(path); }
 MemoryParts TrainingSession::memory() const { return impl_->memory(); }
 int64_t TrainingSession::trim(int64_t budget_bytes) { return impl_->trim(budget_bytes); }
 ActivationStore* TrainingSession::store() { return impl_->store(); }
+HybridReducer* TrainingSession::reducer() { return impl_->reducer(); }
+void TrainingSession::save_reduce_table() const { impl_->save_reduce_table(); }
 void TrainingSession::set_bits(const std::vector<int>& bits) { impl_->set_bits(bits); }
 void TrainingSession::set_rounding_seed(int64_t seed) { impl_->set_rounding_seed(seed); }
 void TrainingSession::set_step_count(int64_t step_count) { impl_->set_step_count(step_count); }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime_ops/gpu/hybrid_reducer.h"
 #include "runtime_ops/session/checkpoint.h"
 #include "runtime_ops/session/manifest.h"
 #include "runtime_ops/session/memory_probe.h"
@@ -29,6 +30,9 @@ struct SessionOptions {
   // Arena, pool and workspace together never exceed it. Without one, the manifest's, if it has one.
   std::optional<int64_t> budget_bytes;
   std::optional<Importance> importance;  // the manifest's when not given
+  // What finds the ranges of activations and decodes them. The bits of the result are the same.
+  ReduceMode reduce = ReduceMode::kAuto;
+  std::string reduce_table;  // file with what was learned in earlier runs; empty: none
 };
 
 struct InstructionTime {
@@ -79,6 +83,10 @@ class TrainingSession {
   int64_t trim(int64_t budget_bytes);
   // Null when the program stores nothing. For statistics and observers.
   ActivationStore* store();
+  // Null when the program stores nothing.
+  HybridReducer* reducer();
+  // Keeps what was learned in the file of the options, if there is one; failing to is no error.
+  void save_reduce_table() const;
   // Restarts the store with these bits per entry, and without a budget. For calibration.
   void set_bits(const std::vector<int>& bits);
   // The seed of stochastic rounding; that of the session unless set.

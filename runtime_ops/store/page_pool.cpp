@@ -68,7 +68,16 @@ bool PagePool::grow() {
   const size_t step_bytes = grow_step_bytes_ != 0
                                 ? grow_step_bytes_
                                 : std::max(kSmallestStepBytes, committed * page_bytes_ / kFraction);
-  const size_t step = std::clamp<size_t>(step_bytes / page_bytes_, 1, limit - committed);
+  grow_by(std::clamp<size_t>(step_bytes / page_bytes_, 1, limit - committed));
+  return true;
+}
+
+void PagePool::commit(size_t n_pages) {
+  n_pages = std::min({n_pages, budget_, this->n_pages()});
+  if (n_pages > committed_pages()) grow_by(n_pages - committed_pages());
+}
+
+void PagePool::grow_by(size_t step) {
   uint32_t first = uncommitted_.back(), n = 0;  // a run of neighbours
   const auto commit = [&] {
     if (!commits_on_touch_) range_.commit(first * page_bytes_, n * page_bytes_);
@@ -88,7 +97,6 @@ bool PagePool::grow() {
   commit();
   std::reverse(free_.begin() + static_cast<std::ptrdiff_t>(n_free), free_.end());  // lowest first
   ++n_grows_;
-  return true;
 }
 
 uint32_t PagePool::take_page() {

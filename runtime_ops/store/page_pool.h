@@ -41,6 +41,9 @@ class PagePool {
   // page, one page more). False when all that is free in them is not enough.
   bool make_free(int order, const Moved& moved);
 
+  // Backs so many pages at once, the lowest ones.
+  void commit(size_t n_pages);
+
   // More pages than this are never used or committed. What is used must fit.
   void set_budget(size_t n_pages);
 
@@ -71,6 +74,7 @@ class PagePool {
   };
 
   bool grow();
+  void grow_by(size_t n_pages);
   uint32_t take_page();
   void give_page(uint32_t page);
   void set_free_units(uint32_t page, uint64_t free_units);

@@ -97,6 +97,16 @@ void ActivationStore::set_sensitivity(int id, double sensitivity) {
   state_->set_sensitivity(id, sensitivity);
 }
 
+void ActivationStore::set_reducer(HybridReducer* reducer) {
+  const Alone lock(state_->mutex);
+  state_->set_reducer(reducer);
+}
+
+bool ActivationStore::shares_pool() const {
+  const Together lock(state_->mutex);
+  return state_->shares_pool();
+}
+
 int ActivationStore::bits(int id) const {
   const Together lock(state_->mutex);
   return state_->bits(id);

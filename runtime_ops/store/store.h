@@ -13,6 +13,8 @@
 
 namespace daf {
 
+class HybridReducer;
+
 // A tensor of the plan. Its place in the plan is its id.
 struct StoreEntry {
   std::string name;        // for messages
@@ -112,6 +114,11 @@ class ActivationStore {
   size_t trim(size_t budget_bytes);
 
   void set_sensitivity(int id, double sensitivity);  // from the next begin_step() on
+
+  // What encodes and decodes; null, and until it is set: the CPU. It must outlive the store, and be
+  // set before the first step.
+  void set_reducer(HybridReducer* reducer);
+  bool shares_pool() const;  // the reducer's GPU reads the pool where it lies
 
   // Planes of a stored tensor; otherwise those that its next stash starts with.
   int bits(int id) const;

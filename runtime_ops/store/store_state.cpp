@@ -5,6 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "runtime_ops/gpu/hybrid_reducer.h"
 #include "runtime_ops/store/plan.h"
 
 namespace daf {
@@ -127,7 +128,13 @@ void ActivationStore::State::read(int id, int64_t first, int64_t count, float* o
          std::to_string(count) + " values from " + std::to_string(first) +
              " on are not among its " + std::to_string(item.tensor.n_elements));
   }
-  if (count > 0) item.tensor.decode(pool_, first, count, out);
+  if (count == 0) return;
+  const StoredTensor& tensor = item.tensor;
+  const auto decode = [&] { tensor.decode(pool_, first, count, out); };
+  if (reducer_ == nullptr) return decode();
+  reducer_->decode(
+      count, out, [&] { return tensor.pieces(pool_, first, count); },
+      [&] { tensor.finish_decode(pool_, first, count, out); }, decode);
 }
 
 double ActivationStore::State::mean_square_range(int id) const {
@@ -148,6 +155,29 @@ void ActivationStore::State::release_all() {
   }
 }
 
+// What a GPU shall use where it lies must stay there: it is committed at once, and pages are given
+// back only after the GPU has let go of them. What comes on top of the plan (groups that are kept
+// exact) is not shared.
+void ActivationStore::State::set_reducer(HybridReducer* reducer) {
+  unshare_pool();
+  reducer_ = reducer;
+  if (reducer == nullptr || !reducer->has_gpu()) return;
+  size_t wanted = planned_pages(plan_, options_.page_bytes);
+  if (options_.fit_bytes > 0) wanted = std::min(wanted, options_.fit_bytes / options_.page_bytes);
+  wanted = std::min(wanted, pool_.budget_pages());
+  if (pool_.committed_pages() > 0 ||
+      !reducer->share(pool_.address(0), wanted * options_.page_bytes)) {
+    return;
+  }
+  shared_pages_ = wanted;
+  pool_.commit(wanted);
+}
+
+void ActivationStore::State::unshare_pool() {
+  if (shared_pages_ > 0) reducer_->unshare(pool_.address(0));
+  shared_pages_ = 0;
+}
+
 size_t ActivationStore::State::trim(size_t budget_bytes) {
   size_t pages = std::min(budget_bytes / options_.page_bytes, pool_.n_pages());
   pages = std::max(pages, floor_pages_);
@@ -158,6 +188,7 @@ size_t ActivationStore::State::trim(size_t budget_bytes) {
   budget_bytes = std::max(budget_bytes, pages * options_.page_bytes);
   starts_over_ |= budget_bytes != budget_bytes_;
   budget_bytes_ = budget_bytes;
+  if (pages < pool_.committed_pages()) unshare_pool();
   pool_.set_budget(pages);
   ++n_trims_;
   report(StoreEvent::Kind::kTrim, -1);
@@ -203,7 +234,15 @@ bool ActivationStore::State::store(int id, const float* x, int64_t* n_marked) {
   for (int p = 0; p < tensor.bits; ++p) {
     if (!allocate(tensor.planes[p], units.plane, [&] { return p < tensor.bits; })) return false;
   }
-  *n_marked = tensor.encode(pool_, {seed_, step_, static_cast<uint32_t>(id)}, x);
+  const StochasticRounding rounding = {seed_, step_, static_cast<uint32_t>(id)};
+  const auto encode = [&](const OrderedRange* ranges) {
+    return tensor.encode(pool_, rounding, x, ranges);
+  };
+  const auto encode_on = [&](const OrderedRange* ranges, const StoredTensor::DevicePack& pack) {
+    return tensor.encode_on(pool_, rounding, x, ranges, pack);
+  };
+  *n_marked = reducer_ == nullptr ? encode(nullptr)
+                                  : reducer_->encode(tensor.n_elements, x, encode, encode_on);
   if (*n_marked == 0) return true;
   const size_t exact_bytes = static_cast<size_t>(*n_marked * StoredTensor::kExactBytes);
   const size_t exact_units = (exact_bytes + pool_.unit_bytes() - 1) / pool_.unit_bytes();

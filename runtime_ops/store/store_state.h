@@ -18,6 +18,7 @@ namespace daf {
 class ActivationStore::State {
  public:
   State(const std::vector<StoreEntry>& plan, const StoreOptions& options);
+  ~State() { unshare_pool(); }
 
   void begin_step(uint64_t seed, uint64_t step);
   void stash(int id, const float* x, int64_t n_elements);
@@ -28,6 +29,8 @@ class ActivationStore::State {
   void release_all();
   size_t trim(size_t budget_bytes);
   void set_sensitivity(int id, double sensitivity);
+  void set_reducer(HybridReducer* reducer);
+  bool shares_pool() const { return shared_pages_ > 0; }
   int bits(int id) const;
   StoreStats stats() const;
   bool is_valid(std::string* why) const;
@@ -59,6 +62,7 @@ class ActivationStore::State {
   size_t used_bytes() const { return pool_.used_pages() * options_.page_bytes; }
   int64_t n_exact_groups() const;
   void make_places();
+  void unshare_pool();
 
   const std::vector<StoreEntry>& plan_;
   const StoreOptions options_;
@@ -76,6 +80,8 @@ class ActivationStore::State {
   int64_t n_trims_ = 0;
   std::array<int64_t, 9> drops_by_bit_ = {};
   const PagePool::Moved moved_;
+  HybridReducer* reducer_ = nullptr;
+  size_t shared_pages_ = 0;  // that a GPU uses where they lie
 };
 
 }  // namespace daf

@@ -72,7 +72,7 @@ StoredTensor::Run StoredTensor::run_at(const PagePool& pool, int64_t group, int 
 }
 
 int64_t StoredTensor::encode(const PagePool& pool, const StochasticRounding& rounding,
-                             const float* x) {
+                             const float* x, const OrderedRange* ranges) {
   made_bits = bits;
   std::atomic<int64_t> n_marked{0};
   for_each_part(0, n_groups(n_elements), [&](int64_t group, int64_t last) {
@@ -80,10 +80,35 @@ int64_t StoredTensor::encode(const PagePool& pool, const StochasticRounding& rou
       const Run run = run_at(pool, group, bits);
       const int64_t end = std::min(last, group + run.n_groups);
       const int64_t from = group * kPlaneGroup, to = std::min(end * kPlaneGroup, n_elements);
-      n_marked += bitplane_encode(rounding, group, to - from, x + from, run.planes);
+      n_marked += bitplane_encode_ranges(rounding, group, to - from, x + from,
+                                         ranges != nullptr ? ranges + group : nullptr, run.planes);
       group = end;
     }
   });
+  return n_marked;
+}
+
+int64_t StoredTensor::encode_on(const PagePool& pool, const StochasticRounding& rounding,
+                                const float* x, const OrderedRange* ranges,
+                                const DevicePack& pack) {
+  made_bits = bits;
+  const int64_t last = n_groups(n_elements);
+  std::vector<GroupCode> codes(static_cast<size_t>(last));
+  int64_t n_marked = 0;
+  for (int64_t group = 0, end; group < last; group = end) {
+    const Run run = run_at(pool, group, 0);
+    end = std::min(last, group + run.n_groups);
+    n_marked += bitplane_headers(rounding, group, end - group, bits, ranges + group,
+                                 run.planes.headers, codes.data() + group);
+  }
+  pack(codes.data(), pieces(pool, 0, n_elements));
+  for (int64_t group = 0; group < last; ++group) {
+    const Run run = run_at(pool, group, bits);
+    const uint32_t header = run.planes.headers[0];
+    if ((header & kExactGroup) != 0 || !is_too_small(header)) continue;
+    const int64_t from = group * kPlaneGroup, to = std::min(from + kPlaneGroup, n_elements);
+    bitplane_encode_ranges(rounding, group, to - from, x + from, ranges + group, run.planes);
+  }
   return n_marked;
 }
 
@@ -125,13 +150,55 @@ void StoredTensor::decode_run(const PagePool& pool, const Run& run, int64_t grou
   if (n_exact == 0) return;
   for (int64_t g = 0; g < run.n_groups; ++g) {
     const uint32_t header = run.planes.headers[g];
-    if ((header & kExactGroup) == 0) continue;
-    const size_t number = header & ~kExactGroup;
-    const Piece::Span span = exact.at(pool, number * static_cast<size_t>(kExactBytes));
-    const int64_t start = (group + g) * kPlaneGroup;
-    const int64_t from = std::max(first, start), to = std::min(first + count, start + kPlaneGroup);
-    std::memcpy(out + (from - first), reinterpret_cast<const float*>(span.data) + (from - start),
-                static_cast<size_t>(to - from) * sizeof(float));
+    if ((header & kExactGroup) != 0) copy_exact(pool, header, group + g, first, count, out);
+  }
+}
+
+// What is among [first, first + count) of a group that is kept exact.
+void StoredTensor::copy_exact(const PagePool& pool, uint32_t header, int64_t group, int64_t first,
+                              int64_t count, float* out) const {
+  const size_t number = header & ~kExactGroup;
+  const Piece::Span span = exact.at(pool, number * static_cast<size_t>(kExactBytes));
+  const int64_t start = group * kPlaneGroup;
+  const int64_t from = std::max(first, start), to = std::min(first + count, start + kPlaneGroup);
+  std::memcpy(out + (from - first), reinterpret_cast<const float*>(span.data) + (from - start),
+              static_cast<size_t>(to - from) * sizeof(float));
+}
+
+PlanePieces StoredTensor::pieces(const PagePool& pool, int64_t first, int64_t count) const {
+  PlanePieces result;
+  result.bits = made_bits;
+  result.n_planes = bits;
+  result.groups_per_piece = static_cast<int64_t>(pool.unit_bytes()) / kPlaneGroupBytes;
+  const int64_t step = result.groups_per_piece;
+  const int64_t first_group = first / kPlaneGroup / step * step;
+  result.first = first - first_group * kPlaneGroup;
+  result.count = count;
+  for (int64_t group = first_group; group < n_groups(first + count); group += step) {
+    const Run run = run_at(pool, group, bits);
+    result.parts.push_back(run.planes.headers);
+    for (int p = 0; p < bits; ++p) result.parts.push_back(run.planes.plane[p]);
+  }
+  return result;
+}
+
+void StoredTensor::finish_decode(const PagePool& pool, int64_t first, int64_t count,
+                                 float* out) const {
+  const int64_t last = n_groups(first + count);
+  for (int64_t group = first / kPlaneGroup, end; group < last; group = end) {
+    const Run run = run_at(pool, group, bits);
+    end = std::min(last, group + run.n_groups);
+    for (int64_t g = group; g < end; ++g) {
+      const uint32_t header = run.planes.headers[g - group];
+      if ((header & kExactGroup) != 0) {
+        copy_exact(pool, header, g, first, count, out);
+      } else if (is_too_small(header)) {
+        const int64_t from = std::max(first, g * kPlaneGroup);
+        const int64_t to = std::min(first + count, (g + 1) * kPlaneGroup);
+        bitplane_decode(run.planes, bits, from - group * kPlaneGroup, to - from, false,
+                        out + (from - first));
+      }
+    }
   }
 }
 

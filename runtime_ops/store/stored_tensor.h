@@ -13,7 +13,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
+#include "runtime_ops/gpu/reducer.h"
 #include "runtime_ops/kernels/kernels.h"
 #include "runtime_ops/store/piece.h"
 
@@ -31,10 +33,19 @@ struct StoredTensor {
   static Units units(int64_t n_elements, size_t unit_bytes);
 
   // The planes [0, bits) must be there. Returns how many groups must be kept exact.
-  int64_t encode(const PagePool& pool, const StochasticRounding& rounding, const float* x);
+  // `ranges`: of the groups, or null when they are not known.
+  int64_t encode(const PagePool& pool, const StochasticRounding& rounding, const float* x,
+                 const OrderedRange* ranges);
+  // The same with a GPU that packs: pack(codes, pieces()).
+  using DevicePack = std::function<void(const GroupCode* codes, const PlanePieces& to)>;
+  int64_t encode_on(const PagePool& pool, const StochasticRounding& rounding, const float* x,
+                    const OrderedRange* ranges, const DevicePack& pack);
   // Numbers the marked groups and copies their values; `exact` must be there.
   void keep_exact_groups(const PagePool& pool, const float* x);
   void decode(const PagePool& pool, int64_t first, int64_t count, float* out) const;
+  // The same on a GPU: where what it needs lies, and then what it does not do.
+  PlanePieces pieces(const PagePool& pool, int64_t first, int64_t count) const;
+  void finish_decode(const PagePool& pool, int64_t first, int64_t count, float* out) const;
 
   double mean_square_range(const PagePool& pool) const;
 
@@ -67,6 +78,8 @@ struct StoredTensor {
   Run run_at(const PagePool& pool, int64_t group, int n_planes) const;
   void decode_run(const PagePool& pool, const Run& run, int64_t group, int64_t first, int64_t count,
                   bool around_caches, float* out) const;
+  void copy_exact(const PagePool& pool, uint32_t header, int64_t group, int64_t first,
+                  int64_t count, float* out) const;
 };
 
 }  // namespace daf

@@ -37,6 +37,10 @@ uint64_t mix(uint64_t v) {
   return v ^ v >> 31;
 }
 
+uint64_t key_of(const StochasticRounding& rounding) {
+  return mix(mix(mix(rounding.seed) + rounding.step) + rounding.tensor);
+}
+
 struct Header {
   float minimum, scale;
   bool is_exact;
@@ -93,12 +97,24 @@ void prefetch_group(const float* x) {
   for (int64_t i = 0; i < kPlaneGroup; i += kLineFloats) __builtin_prefetch(x + i);
 }
 
-// 256 values of x to encode group g of `to`. True when the group has to be kept exact.
+// As PlaneGroup::find_range(), from what is known. A NaN is beyond both infinities.
+bool take_range(const OrderedRange& range, float* minimum, float* maximum) {
+  const auto value = [](uint32_t key) {
+    return float_of_bits(key >> 31 != 0 ? key & 0x7fffffff : ~key);
+  };
+  *minimum = value(~range.not_minimum), *maximum = value(range.maximum);
+  return std::isfinite(*minimum) && std::isfinite(*maximum);
+}
+
+// 256 values of x to encode group g of `to`; `range` null: not known. True when the group has to be
+// kept exact.
 template <int kBits>
-bool encode_group(uint64_t key, const float* x, const BitPlanes& to, int64_t g) {
+bool encode_group(uint64_t key, const float* x, const OrderedRange* range, const BitPlanes& to,
+                  int64_t g) {
   float minimum, maximum;
   Header header = {0, 0, true};
-  if (PlaneGroup::find_range(x, &minimum, &maximum)) {
+  if (range != nullptr ? take_range(*range, &minimum, &maximum)
+                       : PlaneGroup::find_range(x, &minimum, &maximum)) {
     header = Header::of_range(minimum, maximum, kBits);
   }
   to.headers[g] = header.packed();
@@ -113,7 +129,8 @@ bool encode_group(uint64_t key, const float* x, const BitPlanes& to, int64_t g) 
 }
 
 template <int kBits>
-int64_t encode(uint64_t key, int64_t first_group, int64_t n, const float* x, const BitPlanes& to) {
+int64_t encode(uint64_t key, int64_t first_group, int64_t n, const float* x,
+               const OrderedRange* ranges, const BitPlanes& to) {
   std::atomic<int64_t> n_exact{0};
   const int64_t n_groups = (n + kPlaneGroup - 1) / kPlaneGroup;
   for_each_range(n_groups, kCost * kPlaneGroup, [&](int64_t from, int64_t last) {
@@ -129,8 +146,8 @@ int64_t encode(uint64_t key, int64_t first_group, int64_t n, const float* x, con
         std::fill(std::copy_n(values, count, padded), padded + kPlaneGroup, values[0]);
         values = padded;
       }
-      found +=
-          encode_group<kBits>(mix(key + static_cast<uint64_t>(first_group + g)), values, to, g);
+      found += encode_group<kBits>(mix(key + static_cast<uint64_t>(first_group + g)), values,
+                                   ranges != nullptr ? ranges + g : nullptr, to, g);
     }
     n_exact += found;
   });
@@ -161,7 +178,8 @@ void decode(const BitPlanes& from, int64_t first, int64_t n, bool around_caches,
   });
 }
 
-using Encode = int64_t (*)(uint64_t, int64_t, int64_t, const float*, const BitPlanes&);
+using Encode = int64_t (*)(uint64_t, int64_t, int64_t, const float*, const OrderedRange*,
+                           const BitPlanes&);
 using Decode = void (*)(const BitPlanes&, int64_t, int64_t, bool, float*);
 constexpr Encode kEncode[] = {encode<0>, encode<1>, encode<2>, encode<3>, encode<4>,
                               encode<5>, encode<6>, encode<7>, encode<8>};
@@ -172,8 +190,32 @@ constexpr Decode kDecode[] = {decode<0>, decode<1>, decode<2>, decode<3>, decode
 
 int64_t bitplane_encode(const StochasticRounding& rounding, int64_t first_group, int64_t n,
                         const float* x, const BitPlanes& to) {
-  const uint64_t key = mix(mix(mix(rounding.seed) + rounding.step) + rounding.tensor);
-  return kEncode[to.bits](key, first_group, n, x, to);
+  return DAF_ISA::bitplane_encode_ranges(rounding, first_group, n, x, nullptr, to);
+}
+
+int64_t bitplane_encode_ranges(const StochasticRounding& rounding, int64_t first_group, int64_t n,
+                               const float* x, const OrderedRange* ranges, const BitPlanes& to) {
+  return kEncode[to.bits](key_of(rounding), first_group, n, x, ranges, to);
+}
+
+int64_t bitplane_headers(const StochasticRounding& rounding, int64_t first_group, int64_t n_groups,
+                         int bits, const OrderedRange* ranges, uint32_t* headers,
+                         GroupCode* codes) {
+  const uint64_t key = key_of(rounding);
+  int64_t n_exact = 0;
+  for (int64_t g = 0; g < n_groups; ++g) {
+    float minimum, maximum;
+    Header header = {0, 0, true};
+    if (take_range(ranges[g], &minimum, &maximum)) {
+      header = Header::of_range(minimum, maximum, bits);
+    }
+    headers[g] = header.packed();
+    n_exact += header.is_exact;
+    const uint64_t group_key = mix(key + static_cast<uint64_t>(first_group + g));
+    codes[g] = {header.minimum, header.is_exact ? -1.0f : header.inverse(),
+                static_cast<uint32_t>(group_key), static_cast<uint32_t>(group_key >> 32)};
+  }
+  return n_exact;
 }
 
 void bitplane_decode(const BitPlanes& from, int n_planes, int64_t first, int64_t n,

@@ -19,6 +19,24 @@ struct Encoded {
       run.plane[p] = planes[p].data();
     }
     n_exact = bitplane_encode(rounding, first_group, n, x.data(), run);
+    expect_the_same_with_given_ranges(x, rounding, first_group);
+  }
+
+  void expect_the_same_with_given_ranges(const Floats& x, const StochasticRounding& rounding,
+                                         int64_t first_group) {
+    std::vector<OrderedRange> ranges(n_groups());
+    ordered_ranges(n, kPlaneGroup, x.data(), ranges.data());
+    std::vector<uint32_t> again(n_groups(), 0xdeadbeef);
+    std::array<std::vector<uint32_t>, kMaxPlanes> planes_again;
+    BitPlanes to = {run.bits, again.data(), {}};
+    for (int p = 0; p < run.bits; ++p) {
+      planes_again[p].assign(n_groups() * 8, 0xdeadbeef);
+      to.plane[p] = planes_again[p].data();
+    }
+    EXPECT_EQ(bitplane_encode_ranges(rounding, first_group, n, x.data(), ranges.data(), to),
+              n_exact);
+    EXPECT_EQ(again, headers);
+    EXPECT_EQ(planes_again, planes);
   }
 
   size_t n_groups() const { return static_cast<size_t>((n + kPlaneGroup - 1) / kPlaneGroup); }

@@ -1,0 +1,3 @@
+// Loads Vulkan when it is first used.
+#define VOLK_IMPLEMENTATION
+#include <volk.h>
