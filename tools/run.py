@@ -85,7 +85,7 @@ def run(ctx: click.Context, /, program: Path, threads: int | None, via: str, kee
     Ctrl-C stops after the current step and saves, if --save was given. Saved weights load in PyTorch:
     model.load_state_dict(safetensors.torch.load_file("w.safetensors"), strict=False).
     """
-    if via == "app" and options["device"] == "local":
+    if via == "app" and options["device"] in ("local", "qemu"):
         raise click.UsageError("--via app needs a phone: give --device adb")
     manifest = load_program(program)
     request = make_request(program, manifest, **options)

@@ -3,6 +3,7 @@ package org.dafmobile.app;
 import android.app.Activity;
 import android.content.ClipData;
 import android.content.Intent;
+import android.content.pm.PackageManager;
 import android.database.Cursor;
 import android.net.Uri;
 import android.os.Build;
@@ -35,8 +36,17 @@ public final class MainActivity extends Activity {
     Screens.setContent(this, R.layout.main);
     findViewById(R.id.import_files).setOnClickListener(view -> chooseFiles());
     findViewById(R.id.continue_run).setOnClickListener(view -> continueRun());
-    if (Build.VERSION.SDK_INT >= 33) requestPermissions(new String[] {"android.permission.POST_NOTIFICATIONS"}, 0);
-    if (state == null) open(getIntent());
+    if (state == null) {
+      askForNotifications();
+      open(getIntent());
+    }
+  }
+
+  private void askForNotifications() {
+    String permission = "android.permission.POST_NOTIFICATIONS"; // since API 33
+    if (Build.VERSION.SDK_INT >= 33 && checkSelfPermission(permission) != PackageManager.PERMISSION_GRANTED) {
+      requestPermissions(new String[] {permission}, 0);
+    }
   }
 
   @Override

@@ -8,6 +8,7 @@ import android.content.Context;
 import android.content.Intent;
 import android.graphics.drawable.Icon;
 import android.os.Handler;
+import android.os.HandlerThread;
 import android.os.IBinder;
 import android.os.Looper;
 import android.util.Log;
@@ -28,12 +29,14 @@ public final class RunService extends Service {
   private static final long TICK_MS = 1000;
 
   private final Handler main = new Handler(Looper.getMainLooper());
+  private final HandlerThread clock = new HandlerThread("daf-clock"); // a tick writes a file: not for the main thread
+  private Handler ticks;
   private final Runnable tick =
       new Runnable() {
         @Override
         public void run() {
           controller().tick();
-          if (controller().isActive()) main.postDelayed(this, TICK_MS);
+          if (controller().isActive()) ticks.postDelayed(this, TICK_MS);
         }
       };
 
@@ -48,23 +51,31 @@ public final class RunService extends Service {
   @Override
   public void onCreate() {
     super.onCreate();
+    clock.start();
+    ticks = new Handler(clock.getLooper());
     TrainingApp.of(this).setServiceListener(run -> main.post(() -> show(run)));
   }
 
   @Override
   public int onStartCommand(Intent intent, int flags, int startId) {
-    startForeground(NOTIFICATION, notification(controller().current())); // at once: the system waits only for seconds
+    try {
+      startForeground(NOTIFICATION, notification(controller().current())); // at once: the system waits only for seconds
+    } catch (IllegalStateException error) { // not from the background, in newer Androids: the main screen offers to continue
+      Log.w(TAG, error.toString());
+      stopSelf();
+      return START_NOT_STICKY;
+    }
     try {
       obey(intent);
     } catch (DafException error) {
       Log.e(TAG, error.getMessage());
     }
-    main.removeCallbacks(tick);
+    ticks.removeCallbacks(tick);
     if (!controller().isActive()) {
       end();
       return START_NOT_STICKY;
     }
-    main.post(tick);
+    ticks.post(tick);
     return START_STICKY; // when the process is killed, it comes back without an intent, and continues
   }
 
@@ -84,7 +95,7 @@ public final class RunService extends Service {
 
   /** What the notification says last stays. */
   private void end() {
-    main.removeCallbacks(tick);
+    ticks.removeCallbacks(tick);
     stopForeground(controller().current() == null);
     stopSelf();
   }
@@ -124,7 +135,7 @@ public final class RunService extends Service {
   @Override
   public void onDestroy() {
     TrainingApp.of(this).setServiceListener(null);
-    main.removeCallbacks(tick);
+    clock.quit();
     super.onDestroy();
   }
 
