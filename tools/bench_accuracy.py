@@ -86,7 +86,9 @@ def _bench_case(case: AccuracyCase, n_seeds: int, variants: Sequence[Variant]) -
 
         def accuracies(label: str, train_one: Callable[[int], float]) -> list[float]:
             with click.progressbar(range(n_seeds), label=f"{case.step.model}, {label}") as seeds:
-                return [train_one(seed) for seed in seeds]
+                found = [train_one(seed) for seed in seeds]
+            click.echo(f"{case.step.model}, {label}: {', '.join(f'{value:.2f}' for value in found)} %", err=True)
+            return found
 
         eager = accuracies("PyTorch", lambda seed: _train_eager(case, model_file, manifest, train, test, seed))
 

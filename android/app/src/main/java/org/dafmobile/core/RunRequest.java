@@ -7,8 +7,10 @@ import java.util.Arrays;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
 
 /**
  * What a run is to do, checked. In a file:
@@ -30,7 +32,8 @@ public final class RunRequest {
   private static final Set<String> INNER =
       setOf(
           "schema", "program", "manifest", "data", "steps", "seed", "shuffle", "lr", "schedule", "warmup_steps",
-          "total_steps", "save", "save_every", "resume", "trace", "config", "budget_bytes");
+          "total_steps", "save", "save_every", "resume", "trace", "config", "budget_bytes",
+          "importance", "reduce", "reduce_table");
 
   public final String id;
   public final Path program;
@@ -58,7 +61,11 @@ public final class RunRequest {
     checked.put("seed", integer(fields, "seed", Long.MIN_VALUE, Long.MAX_VALUE, 0L));
     checked.put("shuffle", bool(fields, "shuffle", true));
     checked.put("lr", rate(fields));
-    checked.put("schedule", schedule(fields));
+    checked.put("schedule", oneOf(fields, "schedule", "constant", "cosine"));
+    checked.put("importance", oneOf(fields, "importance", null, "uniform", "calibrated", "gradient"));
+    checked.put("reduce", oneOf(fields, "reduce", "auto", "cpu", "vulkan", "opencl"));
+    if (fields.get("reduce_table") != null) throw wrong("reduce_table: the app has its own");
+    checked.put("reduce_table", folder.root().resolve("reduce.json").toString());
     checked.put("warmup_steps", integer(fields, "warmup_steps", 0, MAX_STEPS, 0L));
     totalSteps = integer(fields, "total_steps", 1, 2 * MAX_STEPS, steps);
     checked.put("total_steps", totalSteps);
@@ -195,10 +202,14 @@ public final class RunRequest {
     return lr;
   }
 
-  private static String schedule(Map<String, Object> fields) throws DafException {
-    if (!fields.containsKey("schedule")) return "constant";
-    String name = string(fields, "schedule");
-    if (!name.equals("constant") && !name.equals("cosine")) throw wrong("schedule: expected constant or cosine");
+  /** The first name is what it is when it is not given. */
+  private static String oneOf(Map<String, Object> fields, String key, String... names) throws DafException {
+    if (fields.get(key) == null) return names[0];
+    String name = string(fields, key);
+    if (!Arrays.asList(names).contains(name)) {
+      String known = Arrays.stream(names).filter(Objects::nonNull).collect(Collectors.joining(", "));
+      throw wrong(key + ": '" + AppFolder.shown(name) + "' is none of " + known);
+    }
     return name;
   }
 

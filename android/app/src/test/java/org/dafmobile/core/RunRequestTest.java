@@ -158,6 +158,14 @@ public class RunRequestTest {
   }
 
   @Test
+  public void namesOfChoices() {
+    assertTrue(refused("importance", "luck").getMessage().contains("'luck' is none of uniform, calibrated, gradient"));
+    assertTrue(refused("reduce", "abacus").getMessage().contains("'abacus' is none of auto, cpu, vulkan, opencl"));
+    assertTrue(refused("schedule", "linear").getMessage().contains("'linear' is none of constant, cosine"));
+    refused("reduce_table", "runs/r1/reduce.json");
+  }
+
+  @Test
   public void everyTruncation() {
     String text = Json.write(Folders.outer(Folders.inner()));
     for (int size = 0; size < text.length(); ++size) {
