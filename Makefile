@@ -4,7 +4,7 @@ HAS_ARM64 = command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch
 HAS_GTEST = echo '\#include <gtest/gtest.h>' | g++ -E -x c++ - >/dev/null 2>&1
 
 .NOTPARALLEL:
-.PHONY: help setup build runner-arm64 demo test test-full test-cpp test-python bench lint format clean
+.PHONY: help setup build runner-arm64 demo demo-phone test test-full test-cpp test-python bench lint format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
@@ -20,6 +20,9 @@ runner-arm64: build  ## compile the runner for arm64 Linux, for `--device qemu` 
 
 demo: build  ## export a small CNN, train it, and compare with PyTorch
 	@daf demo --out build/demo
+
+demo-phone: runner-arm64  ## train on a virtual phone what does not fit without compressed activations: minutes
+	@daf phone demo --out build/demo-phone
 
 test: lint test-cpp test-python  ## everything that must pass: lint, C++ tests (plain, sanitized, arm64), Python tests
 

@@ -23,6 +23,7 @@ def test_kept_for_backward_peak_and_time_have_a_peer(tmp_path: Path, monkeypatch
     assert [result["peer"] for result in results if result["unit"] == "ms"] == [
         "fp32 program",
         "PyTorch, 2 bits in saved-tensor hooks",
+        "PyTorch, 2 bits in saved-tensor hooks",
     ]
     assert sum("peak RSS" in result["name"] for result in results) == 2
 

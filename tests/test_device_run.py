@@ -195,12 +195,6 @@ def test_a_program_of_another_version_is_refused(device: TestDevice, cnn_program
     assert "daf-export" in done.stderr
 
 
-def test_the_app_is_for_later(cnn_program: Path) -> None:
-    done = daf("run", cnn_program, "--steps", 1, "--device", "adb", "--via", "app")
-    assert done.returncode == Exit.USAGE
-    assert "use --via runner" in done.stderr
-
-
 # ---- interruption ------------------------------------------------------------------------------------------------
 
 

@@ -169,6 +169,7 @@ def memory(
     peak RSS            of a process of its own, above what it takes before the model is made
     step                with compressed activations, against the fp32 program and against PyTorch with the tensors
                         quantized in saved-tensor hooks
+    added to a step     by compressing: against what the hooks add to a step of PyTorch
 
     \b
     Examples:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from daf.errors import Exit, UserError
 from daf.files import check_output
+
+if TYPE_CHECKING:
+    from daf.tools.adb.device import AdbDevice
 
 FILE = click.Path(path_type=Path)
 device_option = click.option(
@@ -81,30 +85,48 @@ def pull(path: str, device: str, output: Path | None) -> None:
 @click.option(
     "--via", type=click.Choice(["runner", "app"]), default="runner", show_default=True, help="What to install."
 )
+@click.option("--apk", type=FILE, help="The app, as Gradle or daf apk build made it; for --via app.")
 @click.option("--remove", is_flag=True, help="Remove it instead, with all files that daf left there.")
-def install(device: str, via: str, remove: bool) -> None:
-    """Install the runner on a device, or update it: runs then need not push it.
+def install(device: str, via: str, apk: Path | None, remove: bool) -> None:
+    """Install the runner or the app on a device, or update it: runs then need not push the runner.
 
     \b
     Examples:
       daf install
       daf install --device adb:192.168.1.20:5555
       daf install --remove
+      daf install --via app --apk android/app/build/outputs/apk/debug/app-debug.apk
     """
-    if via == "app":
-        raise UserError("cannot install the app: this version has none; use --via runner", Exit.USAGE)
+    if (via == "app" and not remove) != (apk is not None):
+        raise click.UsageError("--apk FILE and --via app belong together; docs/phone.md says how to make one")
+    if apk is not None and not apk.is_file():
+        raise UserError(f"cannot install {apk}: no such file; build it with Gradle or daf apk build", Exit.DATA)
     from daf.tools.adb.bundle import find_bundle
     from daf.tools.adb.device import open_device
     from daf.tools.adb.facts import FOLDER, read_facts
     from daf.tools.adb.runner import RUNNER_FOLDER, host_version, install_runner
 
     with open_device(device) as connected:
+        if via == "app":
+            _install_app(connected, apk)
+            return
         if remove:
             connected.run("rm", "-rf", FOLDER)
             click.echo(f"removed {FOLDER} from {connected}")
             return
         install_runner(connected, find_bundle(read_facts(connected).platform, str(connected)))
         click.echo(f"installed the runner of daf {host_version()} in {RUNNER_FOLDER} on {connected}")
+
+
+def _install_app(device: AdbDevice, apk: Path | None) -> None:
+    from daf.tools.adb.app import install_app, remove_app
+
+    if apk is None:
+        remove_app(device)
+        click.echo(f"removed the app and its files from {device}")
+    else:
+        install_app(device, apk)
+        click.echo(f"installed {apk} on {device}, and opened it: allow notifications, to see runs there")
 
 
 @click.command(short_help="Show what a device logged about daf.")

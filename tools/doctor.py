@@ -96,6 +96,12 @@ def run_checks() -> Iterator[Check]:
     yield from _check_compiler()
     adb = shutil.which("adb")
     yield Check("adb", "ok", adb) if adb else Check("adb", "missing", "to watch phones", "apt-get install adb")
+    for tool, package, purpose in (
+        ("qemu-aarch64-static", "qemu-user-static", "to train as arm64"),
+        ("qemu-system-aarch64", "qemu-system-arm", "for virtual phones"),
+    ):
+        found = shutil.which(tool)
+        yield Check(package, "ok", found) if found else Check(package, "missing", purpose, f"apt-get install {package}")
     yield _check_room("disk", shutil.disk_usage(Path.cwd()).free, MIN_DISK_BYTES)
     yield _check_room("memory", _available_memory_bytes(), MIN_MEMORY_BYTES)
 

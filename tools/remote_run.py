@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import click
+
 from daf.errors import Exit, UserError
 from daf.manifest import manifest_path, read_manifest
 from daf.tools.adb.bundle import find_bundle
@@ -24,6 +26,7 @@ from daf.tools.adb.runner import host_version, install_runner, needs_runner, rem
 from daf.tools.adb.transfer import FILES, make_folders, push_by_hash, push_file, remove_partial_files
 from daf.tools.inputs import read_header
 from daf.tools.local_device import Outcome
+from daf.tools.memory_advice import warn_of_size
 from daf.tools.progress import Progress
 from daf.tools.remote_watch import RemoteFiles, RemoteWatch
 
@@ -63,7 +66,11 @@ def check_program_version(program: Path) -> None:
 
 
 def _prepare(device: AdbDevice, request: Mapping[str, Any], files: RemoteFiles) -> None:
-    bundle = find_bundle(read_facts(device).platform, str(device))
+    facts = read_facts(device)
+    plan = read_manifest(Path(request["manifest"])).memory
+    if warning := warn_of_size(plan, request["budget_bytes"], facts.ram_free_bytes):
+        click.echo(f"warning: {warning}", err=True)
+    bundle = find_bundle(facts.platform, str(device))
     make_folders(device, FILES, files.save_folder, files.resume_folder)
     if needs_runner(device, bundle):
         files.runner_was_pushed = True
@@ -75,7 +82,7 @@ def _prepare(device: AdbDevice, request: Mapping[str, Any], files: RemoteFiles) 
         if pushed:
             files.pushed.append(path)
     if request["resume"]:
-        on_device["resume"] = _push_checkpoint(device, Path(request["resume"]), files)
+        on_device["resume"] = push_checkpoint(device, Path(request["resume"]), files)
     if request["save"]:
         on_device["save"] = f"{files.save_folder}/{Path(request['save']).name}"
     on_device["trace"] = files.trace
@@ -85,7 +92,7 @@ def _prepare(device: AdbDevice, request: Mapping[str, Any], files: RemoteFiles) 
         push_file(device, Path(file.name), files.request)
 
 
-def _push_checkpoint(device: AdbDevice, weights: Path, files: RemoteFiles) -> str:
+def push_checkpoint(device: AdbDevice, weights: Path, files: RemoteFiles) -> str:
     """With its optimizer state beside it, under the name that the checkpoint refers to."""
     path = f"{files.resume_folder}/{weights.name}"
     optimizer = read_header(weights).metadata.get("optimizer_file")

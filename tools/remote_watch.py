@@ -19,9 +19,11 @@ from daf.errors import Exit, UserError
 from daf.files import output_error
 from daf.tools.adb.device import AdbDevice
 from daf.tools.adb.link import ConnectionLost, Stream
+from daf.tools.adb.oom import OomRecord, read_oom_record
 from daf.tools.adb.runner import RUNNER
 from daf.tools.adb.transfer import ATTEMPTS, REOPEN_S, pull_file, pull_files
 from daf.tools.local_device import Outcome
+from daf.tools.memory_advice import RunMemory, explain_kill
 from daf.tools.progress import Progress
 
 _TICK_S = 0.25  # how soon Ctrl-C is noticed
@@ -73,6 +75,8 @@ class RemoteWatch:
         self._exit: dict[str, Any] | None = None
         self._said: list[str] = []  # that is no JSON: complaints of the device's loader or shell
         self._last_step = 0
+        self._last_t_us = 0
+        self._memory = RunMemory()
         self._interrupts = 0
         self._sent_stops = 0
 
@@ -81,7 +85,7 @@ class RemoteWatch:
         script = f"exec {environment}{RUNNER} {self._files.request}"
         with self._catch_interrupts(on_interrupt):
             try:
-                with _open_trace(self._request["trace"]) as trace, self._progress:
+                with open_trace(self._request["trace"]) as trace, self._progress:
                     self._follow(self._device.start(script), trace)
                 self._check_connection()
                 lost = None
@@ -144,6 +148,8 @@ class RemoteWatch:
                     trace.write(line + b"\n")
             if kind == "step":
                 self._last_step = row["step"]
+            self._last_t_us = row.get("t_us", 0)
+            self._memory.add(row)
             self._progress.add(row)
 
     # ---- stopping ------------------------------------------------------------------------------------------------
@@ -227,6 +233,15 @@ class RemoteWatch:
         pull_files(self._device, {f"{self._files.save_folder}/{name}": target.with_name(name) for name in names})
         _remove_older(target, keep=set(optimizer))
 
+    def _note_kill(self, record: OomRecord) -> None:
+        """In our copy of the trace: the one on the device ends where the run did."""
+        if not self._request["trace"]:
+            return
+        row = {"type": "event", "t_us": self._last_t_us, "step": self._last_step, "event": "killed_for_memory"}
+        sizes = {"bytes": record.held_bytes, "own_bytes": record.own_bytes, "file_bytes": record.file_bytes}
+        with suppress(OSError), Path(self._request["trace"]).open("ab") as trace:
+            trace.write(json.dumps({**row, **sizes, "killer": record.killer}).encode() + b"\n")
+
     def _kept(self) -> str:
         save, trace = self._request["save"], self._request["trace"]
         parts = []
@@ -247,6 +262,11 @@ class RemoteWatch:
         if self._sent_stops == 2:
             raise UserError(f"killed at step {self._last_step}; {self._kept()}", Exit.INTERRUPTED)
         said = f" ({' '.join(self._said)})" if self._said else ""
+        with suppress(ConnectionLost):
+            if (record := read_oom_record(self._device, self._pid)) is not None:
+                self._note_kill(record)
+                why = explain_kill(record, self._memory, self._last_step)
+                raise UserError(f"the run on {self._device} has failed: {why}; {self._kept()}", Exit.DEVICE)
         raise UserError(
             f"the runner on {self._device} was killed after step {self._last_step}{said}; most likely memory ran out: "
             f"use a smaller batch; {self._kept()}",
@@ -255,7 +275,7 @@ class RemoteWatch:
 
 
 @contextmanager
-def _open_trace(path: str | None) -> Iterator[BinaryIO | None]:
+def open_trace(path: str | None) -> Iterator[BinaryIO | None]:
     """What has been streamed stays even if the device does not come back; else the pulled file takes its place."""
     if path is None:
         yield None

@@ -85,11 +85,11 @@ def run(ctx: click.Context, /, program: Path, threads: int | None, via: str, kee
     Ctrl-C stops after the current step and saves, if --save was given. Saved weights load in PyTorch:
     model.load_state_dict(safetensors.torch.load_file("w.safetensors"), strict=False).
     """
-    if via == "app":
-        raise UserError("cannot run --via app: this version has no app for phones; use --via runner", Exit.USAGE)
+    if via == "app" and options["device"] in ("local", "qemu"):
+        raise click.UsageError("--via app needs a phone: give --device adb")
     manifest = load_program(program)
     request = make_request(program, manifest, **options)
-    stats, outcome = train(request, threads, keep)
+    stats, outcome = train(request, threads, keep, via)
     save, trace = options["save"], options["trace"]
     report_failure(outcome, stats, save)
 
@@ -174,7 +174,7 @@ def make_request(
     }
 
 
-def train(request: dict[str, Any], threads: int | None, keep: bool) -> tuple[RunStats, Outcome]:
+def train(request: dict[str, Any], threads: int | None, keep: bool, via: str = "runner") -> tuple[RunStats, Outcome]:
     progress = Progress(request["steps"], first_step=request["total_steps"] - request["steps"])
     device = request["config"]["device"]
     if device in ("local", "qemu"):
@@ -186,10 +186,12 @@ def train(request: dict[str, Any], threads: int | None, keep: bool) -> tuple[Run
         with progress:
             return progress.stats, run_here(request, progress.add, _say_stopping)
     from daf.tools.adb.device import open_device
+    from daf.tools.app_run import run_in_app
     from daf.tools.remote_run import run_remote
 
+    run_there = run_in_app if via == "app" else run_remote
     with open_device(device) as connected:
-        outcome = run_remote(connected, request, progress, keep=keep, threads=threads, on_interrupt=_say_stopping)
+        outcome = run_there(connected, request, progress, keep=keep, threads=threads, on_interrupt=_say_stopping)
     return progress.stats, outcome
 
 

@@ -49,7 +49,6 @@ missing_packages() {
 
 packages=$(echo $(missing_packages))
 if [ -n "$packages" ]; then
-  install="apt-get install -y --no-install-recommends $packages"
   if ! command -v apt-get >/dev/null; then
     reason="this is not a Debian system"
   elif [ "$(id -u)" = 0 ]; then
@@ -62,10 +61,15 @@ if [ -n "$packages" ]; then
   if [ -z "$reason" ]; then
     echo "installing $packages"
     export DEBIAN_FRONTEND=noninteractive
-    { $as_root apt-get update -qq && $as_root $install -qq >/dev/null; } || reason="apt-get failed"
+    install_package() { $as_root apt-get install -y --no-install-recommends -qq "$@" >/dev/null; }
+    # One that is not to be had must not keep the others away.
+    if ! { $as_root apt-get update -qq && install_package $packages; }; then
+      wanted=$packages packages= reason="apt-get failed"
+      for package in $wanted; do install_package "$package" || packages="$packages $package"; done
+    fi
   fi
-  if [ -n "$reason" ]; then
-    echo "SKIP installing $packages: $reason; by hand: sudo $install" >&2
+  if [ -n "$reason" ] && [ -n "$packages" ]; then
+    echo "SKIP installing $packages: $reason; by hand: sudo apt-get install $packages" >&2
   fi
   command -v g++ >/dev/null || fail "cannot build without a C++17 compiler; install g++ and call make again"
 fi

@@ -68,7 +68,8 @@ int64_t find_kilobytes(const std::string& text, const std::string& field) {
 ProcessMemory read_process_memory() {
   const std::string status = read_virtual_file("/proc/self/status");
   return {find_kilobytes(status, "VmRSS"), find_kilobytes(status, "VmHWM"),
-          find_kilobytes(status, "VmSwap")};
+          find_kilobytes(status, "VmSwap"),
+          find_kilobytes(read_virtual_file("/proc/meminfo"), "MemAvailable")};
 }
 
 std::optional<int64_t> read_pss_bytes() {

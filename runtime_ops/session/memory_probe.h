@@ -24,6 +24,7 @@ struct ProcessMemory {
   int64_t rss = 0;
   int64_t peak_rss = 0;
   int64_t swap = 0;
+  int64_t available = 0;  // what the device could still give, to any process
 };
 
 ProcessMemory read_process_memory();

@@ -67,6 +67,7 @@ class Run {
     header.memory_plan = manifest_.memory_plan;
     header.activations = manifest_.activations;
     header.rss_baseline_bytes = process_.rss;
+    header.available_bytes = process_.available;
     trace_.write(to_json(header));
   }
 

@@ -59,6 +59,7 @@ Json to_json(const TraceHeader& header) {
       {"clock", Json::Object{{"unit", "us"}, {"started_unix_ms", header.started_unix_ms}}},
       {"memory_plan", header.memory_plan},
       {"rss_baseline_bytes", header.rss_baseline_bytes},
+      {"available_bytes", header.available_bytes},
       {"activations", header.activations}};
 }
 
@@ -80,7 +81,9 @@ Json to_json(const CounterRow& row) {
   Json::Object fields = {{"type", "counters"}, {"step", row.step}, {"t_us", row.t_us}};
   for (JsonMember& part : parts_json(row.held)) fields.push_back(std::move(part));
   fields.push_back({"rss", row.process.rss});
+  fields.push_back({"peak_rss", row.process.peak_rss});
   fields.push_back({"swap", row.process.swap});
+  fields.push_back({"available", row.process.available});
   if (row.pss_bytes) fields.push_back({"pss", *row.pss_bytes});
   if (row.temperature_mc) fields.push_back({"temperature_mc", *row.temperature_mc});
   return fields;

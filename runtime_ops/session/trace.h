@@ -21,6 +21,8 @@ struct TraceHeader {
   Json memory_plan;
   Json activations = Json::Array{};
   int64_t rss_baseline_bytes = 0;
+  int64_t available_bytes =
+      0;  // memory that the device could still give, before anything is loaded
 };
 
 struct StepRow {

@@ -17,6 +17,7 @@ TEST(MemoryProbe, ReadsThisProcess) {
   const ProcessMemory memory = read_process_memory();
   EXPECT_GT(memory.rss, 0);
   EXPECT_GE(memory.peak_rss, memory.rss);
+  EXPECT_GT(memory.available, 0);
 }
 
 TEST(MemoryProbe, ReadsThisDevice) {

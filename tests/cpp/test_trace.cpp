@@ -19,6 +19,7 @@ TEST(Trace, WritesTheHeader) {
   header.started_unix_ms = 1700000000000;
   header.memory_plan = Json::parse(R"({"arena":7})");
   header.rss_baseline_bytes = 99;
+  header.available_bytes = 98;
   header.activations = Json::parse(R"([{"name":"relu"}])");
   EXPECT_EQ(
       to_json(header).dump(),
@@ -27,7 +28,7 @@ TEST(Trace, WritesTheHeader) {
       R"("abi":"arm64-v8a","cores":8,"ram_bytes":4096},)"
       R"("program":{"file":"m.pte","sha256":"ab","model":"mlp"},"config":{"lr":0.5},)"
       R"("clock":{"unit":"us","started_unix_ms":1700000000000},"memory_plan":{"arena":7},)"
-      R"("rss_baseline_bytes":99,"activations":[{"name":"relu"}]})");
+      R"("rss_baseline_bytes":99,"available_bytes":98,"activations":[{"name":"relu"}]})");
 }
 
 TEST(Trace, WritesSteps) {
@@ -56,17 +57,21 @@ TEST(Trace, WritesSteps) {
 }
 
 TEST(Trace, WritesCountersEventsAndFooter) {
-  CounterRow counters = {3,           60, {1, 2, 3, 4, 6, 7, 8, 5}, {100, 110, 7}, std::nullopt,
-                         std::nullopt};
+  CounterRow counters = {
+      3, 60, {1, 2, 3, 4, 6, 7, 8, 5}, {100, 120, 7, 300}, std::nullopt, std::nullopt};
   const std::string parts =
       R"("weights":1,"constants":2,"optimizer":3,"arena":4,"activations":6,"gradients":7,"pool":8,"workspace":5)";
   const std::string start = R"({"type":"counters","step":3,"t_us":60,)" + parts;
-  EXPECT_EQ(to_json(counters).dump(), start + R"(,"rss":100,"swap":7})");
-  counters.pss_bytes = 90;
-  EXPECT_EQ(to_json(counters).dump(), start + R"(,"rss":100,"swap":7,"pss":90})");
-  counters.temperature_mc = 41500;
   EXPECT_EQ(to_json(counters).dump(),
-            start + R"(,"rss":100,"swap":7,"pss":90,"temperature_mc":41500})");
+            start + R"(,"rss":100,"peak_rss":120,"swap":7,"available":300})");
+  counters.pss_bytes = 90;
+  EXPECT_EQ(to_json(counters).dump(),
+            start + R"(,"rss":100,"peak_rss":120,"swap":7,"available":300,"pss":90})");
+  counters.temperature_mc = 41500;
+  EXPECT_EQ(
+      to_json(counters).dump(),
+      start +
+          R"(,"rss":100,"peak_rss":120,"swap":7,"available":300,"pss":90,"temperature_mc":41500})");
   EXPECT_EQ(event_json("checkpoint", 3, 61, {{"path", "w"}}).dump(),
             R"({"type":"event","t_us":61,"step":3,"event":"checkpoint","path":"w"})");
   TraceFooter footer = {EndReason::kDone, 3, 120, {1, 2, 3, 4, 6, 7, 8, 5}, 70, std::nullopt};

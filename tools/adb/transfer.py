@@ -53,10 +53,12 @@ def push_file(device: AdbDevice, source: Path, path: str, mode: int = 0o644, lab
     _check(device, device.run("mv", "-f", "--", temporary, path).code, path)
 
 
-def push_by_hash(device: AdbDevice, source: Path, suffix: str, label: str = "") -> tuple[str, bool]:
+def push_by_hash(
+    device: AdbDevice, source: Path, suffix: str, label: str = "", folder: str = FILES
+) -> tuple[str, bool]:
     """Where the file is on the device, and whether it was pushed now."""
     try:
-        path = f"{FILES}/{hash_file(source)}{suffix}"
+        path = f"{folder}/{hash_file(source)}{suffix}"
         size_bytes = source.stat().st_size
     except OSError as error:
         raise UserError(f"cannot read {source}: {error.strerror or error}; check the file", Exit.DATA) from error

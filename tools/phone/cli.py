@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import click
 
 from daf.cli_types import SIZE
 from daf.errors import Exit, UserError
+from daf.files import output_error
 from daf.text import format_bytes, format_table
 
+DEMO_STEPS = 6
 MIN_MEMORY_BYTES, MAX_MEMORY_BYTES = 64 << 20, 64 << 30
 
 
@@ -29,6 +32,27 @@ def phone() -> None:
       daf run digits.pte --steps 20 --device adb
       daf phone stop
     """
+
+
+@phone.command(short_help="Train on it what does not fit without compressed activations.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for everything that is written.")
+@click.option("--steps", type=click.IntRange(min=2), default=DEMO_STEPS, show_default=True)
+@click.pass_context
+def demo(ctx: click.Context, out: Path, steps: int) -> None:
+    """Train a ResNet on a virtual phone that is too small for it, then with compressed activations.
+
+    \b
+    Examples:
+      daf phone demo --out demo-phone
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise output_error(out, error) from error
+    from daf.tools.phone.demo import run_demo
+
+    if not run_demo(out, steps):
+        ctx.exit(Exit.CHECK_FAILED)
 
 
 @phone.command(short_help="Start it.")

@@ -9,7 +9,8 @@ from typing import BinaryIO
 from daf.tools.trace.rows import PARTS, WITHIN_ARENA, Counters, Event, Row, Step
 
 _TIMES = ("forward_us", "backward_us", "update_us", "total_us")
-_COUNTERS = (*PARTS, *WITHIN_ARENA, "pool_reserved", "pool_largest_free", "rss", "swap", "pss", "temperature_mc")
+_OF_PROCESS = ("rss", "peak_rss", "swap", "available", "pss", "temperature_mc")
+_COUNTERS = (*PARTS, *WITHIN_ARENA, "pool_reserved", "pool_largest_free", *_OF_PROCESS)
 COLUMNS = ("step", "t_us", "loss", "lr", "samples", *_TIMES, *_COUNTERS, "drops")
 
 

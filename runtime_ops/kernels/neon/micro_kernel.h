@@ -40,10 +40,16 @@ struct MicroKernel {
                                                              std::integer_sequence<int, kRow...>) {
 #pragma GCC unroll 4
     for (int j = 0; j < kVecs; ++j) {
-      ((sum[kRow][j] =
-            (Vec)vfmaq_laneq_f32((float32x4_t)sum[kRow][j], row[j], column[kRow / 4], kRow % 4)),
-       ...);
+      (add_product<kRow % 4>(row[j], column[kRow / 4], sum[kRow][j]), ...);
     }
+  }
+
+  // By itself: the intrinsic may be a macro in which a compiler does not expand a pack of
+  // parameters.
+  template <int kLane>
+  static inline __attribute__((always_inline)) void add_product(float32x4_t row, float32x4_t column,
+                                                                Vec& sum) {
+    sum = (Vec)vfmaq_laneq_f32((float32x4_t)sum, row, column, kLane);
   }
 };
 

@@ -3,6 +3,7 @@ package org.dafmobile.app;
 import android.app.Activity;
 import android.content.ClipData;
 import android.content.Intent;
+import android.content.pm.PackageManager;
 import android.database.Cursor;
 import android.net.Uri;
 import android.os.Build;
@@ -19,6 +20,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import org.dafmobile.core.Commands;
 import org.dafmobile.core.DafException;
 import org.dafmobile.core.Imports;
 import org.dafmobile.core.PendingRun;
@@ -34,8 +36,17 @@ public final class MainActivity extends Activity {
     Screens.setContent(this, R.layout.main);
     findViewById(R.id.import_files).setOnClickListener(view -> chooseFiles());
     findViewById(R.id.continue_run).setOnClickListener(view -> continueRun());
-    if (Build.VERSION.SDK_INT >= 33) requestPermissions(new String[] {"android.permission.POST_NOTIFICATIONS"}, 0);
-    if (state == null) open(getIntent());
+    if (state == null) {
+      askForNotifications();
+      open(getIntent());
+    }
+  }
+
+  private void askForNotifications() {
+    String permission = "android.permission.POST_NOTIFICATIONS"; // since API 33
+    if (Build.VERSION.SDK_INT >= 33 && checkSelfPermission(permission) != PackageManager.PERMISSION_GRANTED) {
+      requestPermissions(new String[] {permission}, 0);
+    }
   }
 
   @Override
@@ -82,7 +93,7 @@ public final class MainActivity extends Activity {
 
   private void continueRun() {
     String id = new PendingRun(TrainingApp.of(this).folder()).get();
-    RunService.send(this, new Intent(RunService.CONTINUE));
+    RunService.send(this, new Intent(Commands.CONTINUE));
     if (id != null) startActivity(new Intent(this, RunActivity.class).putExtra(RunActivity.EXTRA_RUN, id));
   }
 

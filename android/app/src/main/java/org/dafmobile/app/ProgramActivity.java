@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import org.dafmobile.core.Commands;
 import org.dafmobile.core.DafException;
 import org.dafmobile.core.NewRun;
 import org.dafmobile.core.ProgramInfo;
@@ -76,7 +77,7 @@ public final class ProgramActivity extends Activity {
       boolean saver = ((CheckBox) findViewById(R.id.battery_saver)).isChecked();
       RunService.send(
           this,
-          new Intent(RunService.START).putExtra(RunService.EXTRA_RUN, id).putExtra(RunService.EXTRA_BATTERY_SAVER, saver));
+          new Intent(Commands.START).putExtra(Commands.EXTRA_RUN, id).putExtra(Commands.EXTRA_BATTERY_SAVER, String.valueOf(saver)));
       startActivity(new Intent(this, RunActivity.class).putExtra(RunActivity.EXTRA_RUN, id));
     } catch (NumberFormatException error) {
       say(error.getMessage());

@@ -17,6 +17,7 @@ import android.widget.TextView;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import org.dafmobile.core.Commands;
 import org.dafmobile.core.Conditions;
 import org.dafmobile.core.DafException;
 import org.dafmobile.core.History;
@@ -40,9 +41,9 @@ public final class RunActivity extends Activity {
     super.onCreate(state);
     Screens.setContent(this, R.layout.run);
     show(getIntent());
-    findViewById(R.id.pause).setOnClickListener(view -> RunService.send(this, new Intent(isHeld() ? RunService.RESUME : RunService.PAUSE)));
+    findViewById(R.id.pause).setOnClickListener(view -> RunService.send(this, new Intent(isHeld() ? Commands.RESUME : Commands.PAUSE)));
     findViewById(R.id.stop)
-        .setOnClickListener(view -> RunService.send(this, new Intent(RunService.STOP).putExtra(RunService.EXTRA_RUN, id)));
+        .setOnClickListener(view -> RunService.send(this, new Intent(Commands.STOP).putExtra(Commands.EXTRA_RUN, id)));
     findViewById(R.id.share).setOnClickListener(view -> share());
   }
 

@@ -8,9 +8,11 @@ import android.content.Context;
 import android.content.Intent;
 import android.graphics.drawable.Icon;
 import android.os.Handler;
+import android.os.HandlerThread;
 import android.os.IBinder;
 import android.os.Looper;
 import android.util.Log;
+import org.dafmobile.core.Commands;
 import org.dafmobile.core.DafException;
 import org.dafmobile.core.RunController;
 import org.dafmobile.core.RunState;
@@ -22,30 +24,19 @@ import org.dafmobile.core.TrainingRun;
  * notification, and from the shell (the manifest guards the service). What they mean is {@link RunController}'s matter.
  */
 public final class RunService extends Service {
-  /** Of the shell: --es request runs/ID/request.json. */
-  static final String RUN = "org.dafmobile.app.RUN";
-  /** --es run ID; without it, whichever runs. */
-  static final String STOP = "org.dafmobile.app.STOP";
-  static final String PAUSE = "org.dafmobile.app.PAUSE";
-  static final String RESUME = "org.dafmobile.app.RESUME";
-  /** Of the app's own screens. */
-  static final String START = "org.dafmobile.app.START";
-  static final String CONTINUE = "org.dafmobile.app.CONTINUE";
-  static final String EXTRA_REQUEST = "request";
-  static final String EXTRA_RUN = "run";
-  static final String EXTRA_BATTERY_SAVER = "battery_saver";
-
   private static final String TAG = "daf";
   private static final int NOTIFICATION = 1;
   private static final long TICK_MS = 1000;
 
   private final Handler main = new Handler(Looper.getMainLooper());
+  private final HandlerThread clock = new HandlerThread("daf-clock"); // a tick writes a file: not for the main thread
+  private Handler ticks;
   private final Runnable tick =
       new Runnable() {
         @Override
         public void run() {
           controller().tick();
-          if (controller().isActive()) main.postDelayed(this, TICK_MS);
+          if (controller().isActive()) ticks.postDelayed(this, TICK_MS);
         }
       };
 
@@ -60,49 +51,39 @@ public final class RunService extends Service {
   @Override
   public void onCreate() {
     super.onCreate();
+    clock.start();
+    ticks = new Handler(clock.getLooper());
     TrainingApp.of(this).setServiceListener(run -> main.post(() -> show(run)));
   }
 
   @Override
   public int onStartCommand(Intent intent, int flags, int startId) {
-    startForeground(NOTIFICATION, notification(controller().current())); // at once: the system waits only for seconds
+    try {
+      startForeground(NOTIFICATION, notification(controller().current())); // at once: the system waits only for seconds
+    } catch (IllegalStateException error) { // not from the background, in newer Androids: the main screen offers to continue
+      Log.w(TAG, error.toString());
+      stopSelf();
+      return START_NOT_STICKY;
+    }
     try {
       obey(intent);
     } catch (DafException error) {
       Log.e(TAG, error.getMessage());
     }
-    main.removeCallbacks(tick);
+    ticks.removeCallbacks(tick);
     if (!controller().isActive()) {
       end();
       return START_NOT_STICKY;
     }
-    main.post(tick);
+    ticks.post(tick);
     return START_STICKY; // when the process is killed, it comes back without an intent, and continues
   }
 
   private void obey(Intent intent) throws DafException {
-    String action = intent == null ? CONTINUE : String.valueOf(intent.getAction());
-    switch (action) {
-      case RUN:
-        controller().startForHost(String.valueOf(intent.getStringExtra(EXTRA_REQUEST)));
-        break;
-      case START:
-        controller().startForUser(intent.getStringExtra(EXTRA_RUN), intent.getBooleanExtra(EXTRA_BATTERY_SAVER, false));
-        break;
-      case STOP:
-        controller().stop(intent.getStringExtra(EXTRA_RUN));
-        break;
-      case PAUSE:
-        controller().pause();
-        break;
-      case RESUME:
-        controller().resume();
-        break;
-      case CONTINUE:
-        controller().continuePending();
-        break;
-      default:
-        Log.w(TAG, "an unknown command was passed over");
+    if (intent == null) {
+      controller().continuePending();
+    } else {
+      Commands.obey(controller(), intent.getAction(), intent::getStringExtra);
     }
   }
 
@@ -114,7 +95,7 @@ public final class RunService extends Service {
 
   /** What the notification says last stays. */
   private void end() {
-    main.removeCallbacks(tick);
+    ticks.removeCallbacks(tick);
     stopForeground(controller().current() == null);
     stopSelf();
   }
@@ -139,8 +120,8 @@ public final class RunService extends Service {
                 PendingIntent.FLAG_IMMUTABLE | PendingIntent.FLAG_UPDATE_CURRENT));
     if (!phase.isOver() && phase != RunState.Phase.STOPPING) {
       boolean held = run.state().pauses().contains(RunState.Pause.USER);
-      builder.addAction(action(held ? R.string.resume : R.string.pause, held ? RESUME : PAUSE));
-      builder.addAction(action(R.string.stop, STOP));
+      builder.addAction(action(held ? R.string.resume : R.string.pause, held ? Commands.RESUME : Commands.PAUSE));
+      builder.addAction(action(R.string.stop, Commands.STOP));
     }
     return builder.build();
   }
@@ -154,7 +135,7 @@ public final class RunService extends Service {
   @Override
   public void onDestroy() {
     TrainingApp.of(this).setServiceListener(null);
-    main.removeCallbacks(tick);
+    clock.quit();
     super.onDestroy();
   }
 

@@ -150,12 +150,21 @@ public final class AppFolder {
 
   /** Complete or as it was before; on storage when this returns. */
   public static void writeText(Path path, String text) throws IOException {
+    writeText(path, text, true);
+  }
+
+  /** Without waiting for storage: for what is written again soon. */
+  public static void writeTextSoon(Path path, String text) throws IOException {
+    writeText(path, text, false);
+  }
+
+  private static void writeText(Path path, String text, boolean waitsForStorage) throws IOException {
     Path temporary = path.resolveSibling(path.getFileName() + ".new");
     Files.deleteIfExists(temporary); // CREATE_NEW then follows no link that somebody put there
     try (FileChannel file = FileChannel.open(temporary, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE)) {
       ByteBuffer bytes = ByteBuffer.wrap(text.getBytes(StandardCharsets.UTF_8));
       while (bytes.hasRemaining()) file.write(bytes);
-      file.force(true);
+      if (waitsForStorage) file.force(true);
     }
     Files.move(temporary, path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
   }

@@ -179,7 +179,7 @@ public final class TrainingRun implements Engine.Host {
     fields.put("battery_saver", conditions.batterySaver);
     fields.put("code", !state.phase().isOver() ? null : error == null ? 0L : (long) error.code());
     fields.put("error", error == null ? null : error.getMessage());
-    AppFolder.writeText(statusFile, Json.write(fields));
+    AppFolder.writeTextSoon(statusFile, Json.write(fields));
   }
 
   /** For a request that was refused. */
