@@ -74,6 +74,9 @@ exec clang++-19 --target=aarch64-linux-android26 -std=c++17 -O2 -fPIC -fvisibili
 END
 {
   find runtime_ops/session runtime_ops/ops runtime_ops/store runtime_ops/jni -name '*.cpp' ! -name 'bench*'
+  find runtime_ops/gpu -maxdepth 1 -name '*.cpp' ! -name 'bench*'
+  echo runtime_ops/gpu/vulkan/not_built.cpp # the headers are those of this machine
+  echo runtime_ops/gpu/opencl/not_built.cpp
   echo runtime_ops/kernels/dispatch.cpp
   echo runtime_ops/kernels/thread_pool.cpp
 } | xargs -P "$(nproc)" -I{} sh "$folder/compile.sh" {}

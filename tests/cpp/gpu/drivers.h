@@ -30,6 +30,12 @@ inline std::vector<std::string>& validation_messages() {
   return messages;
 }
 
+// Values in the largest tests: less where a driver interprets.
+inline int64_t largest_size() {
+  const char* size = std::getenv("DAF_TEST_LARGEST");
+  return size != nullptr ? std::atoll(size) : 10'000'000;
+}
+
 inline bool& has_validation() {  // Vulkan's layer; main() looks for it
   static bool value = false;
   return value;
