@@ -1,0 +1,33 @@
+// The runner with a name that a loader can find, and what the prebuilt C++ library is too old to
+// have.
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+
+int daf_runner_main(int argc, char** argv);
+
+extern "C" __attribute__((visibility("default"))) int daf_main(int argc, char** argv) {
+  return daf_runner_main(argc, argv);
+}
+
+namespace std {
+inline namespace __ndk1 {
+
+to_chars_result to_chars(char* first, char* last, double value) {
+  char text[40];
+  int n = 0;
+  for (int digits = 1; digits <= 17; ++digits) {
+    n = snprintf(text, sizeof text, "%.*g", digits, value);
+    if (strtod(text, nullptr) == value) break;
+  }
+  if (n > last - first) return {last, errc::value_too_large};
+  memcpy(first, text, static_cast<size_t>(n));
+  return {first + n, errc()};
+}
+
+bad_function_call::~bad_function_call() noexcept {}
+
+}  // namespace __ndk1
+}  // namespace std
