@@ -19,9 +19,9 @@ from daf.tools.phone.machine import Settings, open_phone
 from daf.tools.run import run
 
 MODEL = Path(__file__).with_name("resnet_digits.py")
-PHONE = Settings(memory_bytes=128 << 20, cores=2)
-BATCH = 128
-BUDGET = "48MB"  # for arena, pool and workspace
+PHONE = Settings(memory_bytes=96 << 20, cores=2)
+BATCH = 256
+BUDGET = "24MB"  # for arena, pool and workspace
 OTHER_ORDERS = (1, 2, 3)  # seeds: the losses of float32 in another order of the samples show what noise is
 HEADER = ("step", "float32, this machine", "compressed, phone", "difference")
 
@@ -99,7 +99,7 @@ def _judge(
         f"{'As it should' if was_killed else 'NOT as it should'}: float32 is killed on this phone.\n"
         f"{'As it should' if within else 'NOT as it should'}: compressed activations train to the same losses."
     )
-    title = f"# ResNet-18 (width 8), batch {BATCH}, on a phone with {memory}\n"
+    title = f"# ResNet-18 (width 4), batch {BATCH}, on a phone with {memory}\n"
     report = f"{title}\n{markdown_table(facts, ('', ''))}\n\n{markdown_table(losses, HEADER)}\n\n{verdict}\n"
     return report, was_killed and within
 

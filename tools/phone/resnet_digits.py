@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from daf.exporter.zoo import cnn_digits, resnet18
 
 
-def model(width: int = 8) -> nn.Module:
+def model(width: int = 4) -> nn.Module:
     return resnet18.model(width=width)
 
 

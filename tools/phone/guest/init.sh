@@ -16,6 +16,7 @@ $b ip link set lo up
 $b ip address add 10.0.2.15/24 dev eth0 # what the emulator forwards the port to
 $b ip link set eth0 up
 echo 0 >/proc/sys/kernel/dmesg_restrict # so that the reason why a process was killed can be read
+echo 1 >/proc/sys/vm/overcommit_memory # as on Android: what is asked for is promised, and killed when it is touched
 echo 0 >/proc/sys/vm/oom_dump_tasks
 echo -1000 >/proc/self/oom_score_adj
 (
