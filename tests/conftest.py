@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,9 @@ from commands import daf, daf_export
 
 if TYPE_CHECKING:
     from training import Export
+
+# A shell starts what it puts in the background with Ctrl-C ignored, and so would be every process that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def test_data_writes_both_splits(digits: Path, tmp_path: Path) -> None:
     [
         (["no_such_model"], Exit.MODEL, "neither a file nor a zoo model"),
         (["cnn_digits", "--set", "wide=3"], Exit.USAGE, "no such setting"),
-        (["cnn_digits", "--set", "width"], Exit.USAGE, "NAME=VALUE"),
+        (["cnn_digits", "--set", "width"], Exit.USAGE, "name=value"),
     ],
 )
 def test_data_refuses(tmp_path: Path, arguments: list[str], exit_code: Exit, message: str) -> None:
