@@ -48,4 +48,4 @@ def test_export_grows_linearly_with_the_number_of_nodes(tmp_path: Path) -> None:
     for layers, nodes, seconds in rows:
         print(f"\n{layers} layers: {nodes} nodes, {seconds:.1f} s, {1e3 * seconds / nodes:.1f} ms per node")
     per_layer = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(rows)]
-    assert per_layer[0] == per_layer[1]
+    assert per_layer[1] == pytest.approx(per_layer[0], rel=0.05)  # large gradients are made in blocks
