@@ -18,7 +18,7 @@ from daf.tools.adb.app import APP_FOLDER, check_app, kill_app
 from daf.tools.adb.device import AdbDevice
 from daf.tools.adb.link import ConnectionLost
 from daf.tools.adb.runner import host_version
-from daf.tools.adb.transfer import make_folders, push_by_hash, push_file
+from daf.tools.adb.transfer import make_folders, push_by_hash, push_file, remove_partial_files
 from daf.tools.app_watch import AppWatch
 from daf.tools.local_device import Outcome
 from daf.tools.progress import Progress
@@ -91,6 +91,7 @@ def _clean_up(device: AdbDevice, files: RemoteFiles, keep: bool) -> None:
             device.reopen(_CLEAN_UP_S)
         if files.running_pid is not None:
             kill_app(device)
+        remove_partial_files(device, _FILES)
         device.run("rm", "-rf", files.run)
         if files.pushed and not keep:
             device.run("rm", "-f", *files.pushed)

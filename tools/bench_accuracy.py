@@ -42,7 +42,7 @@ class AccuracyCase:
 
 
 CASES = (
-    AccuracyCase(StepCase("cnn_digits", 32), 440, 0.05),
+    AccuracyCase(StepCase("cnn_digits", 128, {"width": "32"}), 150, 0.05),
     AccuracyCase(StepCase("resnet18", 64, {"width": "16"}), 500, 0.1, ("--weight-decay", "5e-4"), needs_data=True),
 )
 QUICK_CASES = (AccuracyCase(StepCase("cnn_digits", 32), 110, 0.05),)
@@ -60,7 +60,7 @@ class Variant:
 
 
 DEFAULT_VARIANTS = tuple(Variant(DEFAULT_BITS, importance) for importance in IMPORTANCES)
-CURVE = tuple(Variant(bits, importance) for bits in (1.5, 1.25, 1.0) for importance in IMPORTANCES)
+CURVE = tuple(Variant(bits, importance) for bits in (1.5, 1.25, 1.1, 1.0) for importance in IMPORTANCES)
 
 
 def run_bench(cases: Sequence[AccuracyCase], n_seeds: int, curve: bool, threads: int, out: Path | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from daf.tools.eager import EagerTrainer, batches_of_run
 from daf.tools.evaluate import count_correct, evaluate, load_arrays, predict
 from daf.tools.progress import memory_rows
 from daf.tools.run import run
+from daf.tools.typed_command import type_command
 
 MODEL = "cnn_digits"
 SEED = 0
@@ -34,20 +34,20 @@ def run_demo(out: Path, steps: int) -> str:
     program, weights, trace = out / f"{MODEL}.pte", out / "weights.safetensors", out / "run.trace"
     train, test = out / "train.safetensors", out / "test.safetensors"
     optimizer = ["--optimizer", "sgd", "--lr", "0.05", "--momentum", "0.9"]
-    _type("daf-export", export, MODEL, *optimizer, "--batch-size", "32", "-o", program)
-    _type("daf data", data, MODEL, "--split", "train", "-o", train)
-    _type("daf data", data, MODEL, "--split", "test", "-o", test)
+    type_command("daf-export", export, MODEL, *optimizer, "--batch-size", "32", "-o", program)
+    type_command("daf data", data, MODEL, "--split", "train", "-o", train)
+    type_command("daf data", data, MODEL, "--split", "test", "-o", test)
     arguments = ["--steps", steps, "--seed", SEED, "--data", train, "--save", weights, "--trace", trace]
-    _type("daf run", run, program, *arguments)
-    _type("daf eval", evaluate, program, "--data", test, "--weights", weights)
+    type_command("daf run", run, program, *arguments)
+    type_command("daf eval", evaluate, program, "--data", test, "--weights", weights)
 
     click.echo("\nOnce more, with the activations in 2 bits on average:")
     small, small_weights, small_trace = out / "compressed.pte", out / "compressed.safetensors", out / "compressed.trace"
-    _type("daf-export", export, MODEL, *optimizer, "--batch-size", "32", "--activations", "daf", "-o", small)
+    type_command("daf-export", export, MODEL, *optimizer, "--batch-size", "32", "--activations", "daf", "-o", small)
     arguments = ["--steps", steps, "--seed", SEED, "--data", train, "--save", small_weights, "--trace", small_trace]
-    _type("daf run", run, small, *arguments)
-    _type("daf eval", evaluate, small, "--data", test, "--weights", small_weights)
-    _type("daf compare", compare, trace, small_trace, "--html", out / "compare.html")
+    type_command("daf run", run, small, *arguments)
+    type_command("daf eval", evaluate, small, "--data", test, "--weights", small_weights)
+    type_command("daf compare", compare, trace, small_trace, "--html", out / "compare.html")
 
     click.echo("\nThe same training in PyTorch, and once more in float64 to see how exact float32 is:\n")
     manifest = read_manifest(manifest_path(program))
@@ -74,15 +74,6 @@ def run_demo(out: Path, steps: int) -> str:
         "Differences are the largest of all steps and of all weights. The last column is what float32 itself costs.\n\n"
         f"Memory of the training, by part:\n\n{markdown_table(memory, ('part', 'peak'))}\n"
     )
-
-
-def _type(name: str, command: click.Command, *arguments: object) -> None:
-    """Runs a command as if typed."""
-    texts = [str(argument) for argument in arguments]
-    click.secho(f"\n$ {name} {shlex.join(texts)}", bold=True)
-    result = command.main(texts, standalone_mode=False)
-    if result == Exit.INTERRUPTED:
-        raise click.Abort
 
 
 def _accuracy_row(

@@ -88,9 +88,9 @@ def make_folders(device: AdbDevice, *folders: str) -> None:
     _check(device, device.run("mkdir", "-p", *folders).code, folders[0])
 
 
-def remove_partial_files(device: AdbDevice) -> None:
+def remove_partial_files(device: AdbDevice, folder: str = FILES) -> None:
     """Of transfers that this process began and did not finish."""
-    device.run_script(f"rm -f {FILES}/*{_PART}")
+    device.run_script(f"rm -f {folder}/*{_PART}")
 
 
 def _check(device: AdbDevice, code: int, path: str) -> None:

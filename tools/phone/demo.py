@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 from typing import Any
 
 import click
 
-from daf.errors import Exit, UserError
+from daf.errors import UserError
 from daf.exporter.cli import export
 from daf.files import atomic_write
 from daf.manifest import manifest_path, read_manifest
@@ -17,6 +16,7 @@ from daf.text import format_bytes, markdown_table
 from daf.tools.data import data
 from daf.tools.phone.machine import Settings, open_phone
 from daf.tools.run import run
+from daf.tools.typed_command import type_command
 
 MODEL = Path(__file__).with_name("resnet_digits.py")
 PHONE = Settings(memory_bytes=96 << 20, cores=2)
@@ -32,9 +32,9 @@ def run_demo(out: Path, steps: int) -> bool:
     """Whether it showed what it is to show. Prints as it goes, and writes report.md."""
     plain, small, train = out / "float32.pte", out / "compressed.pte", out / "train.safetensors"
     options = ["--optimizer", "sgd", "--lr", "0.05", "--momentum", "0.9", "--batch-size", BATCH]
-    _type("daf-export", export, MODEL, *options, "-o", plain)
-    _type("daf-export", export, MODEL, *options, "--activations", "daf", "--budget", BUDGET, "-o", small)
-    _type("daf data", data, MODEL, "--split", "train", "-o", train)
+    type_command("daf-export", export, MODEL, *options, "-o", plain)
+    type_command("daf-export", export, MODEL, *options, "--activations", "daf", "--budget", BUDGET, "-o", small)
+    type_command("daf data", data, MODEL, "--split", "train", "-o", train)
 
     click.echo("\nIn float32 where it fits, on this machine; in other orders of the samples too, to see the noise:")
     reference = _train(plain, train, steps, 0, "local", out)
@@ -57,7 +57,7 @@ def run_demo(out: Path, steps: int) -> bool:
 def _train(program: Path, samples: Path, steps: int, seed: int, device: str, out: Path) -> Rows:
     trace = out / f"{program.stem}-{'phone' if device != 'local' else f'here-{seed}'}.trace"
     options = ["--data", samples, "--steps", steps, "--seed", seed, "--device", device, "--trace", trace]
-    _type("daf run", run, program, *options)
+    type_command("daf run", run, program, *options)
     return [json.loads(line) for line in trace.read_text().splitlines()]
 
 
@@ -106,11 +106,3 @@ def _judge(
 
 def _losses(rows: Rows) -> list[float]:
     return [row["loss"] for row in rows if row["type"] == "step"]
-
-
-def _type(name: str, command: click.Command, *arguments: object) -> None:
-    """Runs a command as if typed."""
-    texts = [str(argument) for argument in arguments]
-    click.secho(f"\n$ {name} {shlex.join(texts)}", bold=True)
-    if command.main(texts, standalone_mode=False) == Exit.INTERRUPTED:
-        raise click.Abort

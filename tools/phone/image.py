@@ -184,7 +184,7 @@ def _make(image: Image, cache: Path) -> None:
 
 def _write_initramfs(packages: Path, path: Path) -> None:
     archive = Cpio()
-    for folder in ("bin", "dev", "sys", "modules", "root"):
+    for folder in ("bin", "dev", "sys", "modules", "phone"):
         archive.add_folder(folder)
     archive.add_file("init", (_GUEST / "initramfs_init.sh").read_bytes(), 0o755)
     archive.add_file("bin/busybox", (packages / "usr/bin/busybox").read_bytes(), 0o755)

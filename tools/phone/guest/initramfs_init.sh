@@ -12,8 +12,8 @@ disk_of() {
     [ "$($b cat "$serial" 2>/dev/null)" = "$1" ] && disk=${serial%/serial} && echo "/dev/${disk##*/}"
   done
 }
-$b mount -t ext4 -o ro,noatime "$(disk_of system)" /root || echo "daf-phone: no system image"
-$b mount -t ext4 -o noatime "$(disk_of data)" /root/data || echo "daf-phone: no data disk"
-$b mount -o move /dev /root/dev
-$b mount -o move /sys /root/sys
-exec $b switch_root /root /init
+$b mount -t ext4 -o ro,noatime "$(disk_of system)" /phone || echo "daf-phone: no system image"
+$b mount -t ext4 -o noatime "$(disk_of data)" /phone/data || echo "daf-phone: no data disk"
+$b mount -o move /dev /phone/dev
+$b mount -o move /sys /phone/sys
+exec $b switch_root /phone /init
