@@ -29,8 +29,8 @@ struct StoreOptions {
   size_t budget_bytes = 0;
   size_t fit_bytes = 0;        // bits are chosen to fit into this, if it is less than the budget
   size_t grow_step_bytes = 0;  // 0: adaptive
-  // A step starts with bits that fit, or that the last one ended with, so that a plane that would be
-  // dropped is not even made. False: with those of the plan, and drops under pressure.
+  // A step starts with bits that fit, or that the last one ended with, so that a plane that would
+  // be dropped is not even made. False: with those of the plan, and drops under pressure.
   bool keep_bits = true;
   // A power of two, at least a page of the operating system. 16 KB is such a page on the newer
   // phones; with 4 KB the pool wastes 0.1 % instead of 1 % and needs four times the bookkeeping,
