@@ -47,11 +47,17 @@ class Times:
     spread: float
 
 
+# The threads of PyTorch's pool go on looking for work for some milliseconds after a call, on a core that the other side
+# would then lack: before its turn each side waits until they sleep, and wakes its own.
+SETTLE_S = 0.02
+
+
 class Stopwatch:
     """With one thread the clock is that of the processor time: what else the machine does is not counted."""
 
     def __init__(self, threads: int, min_slice_s: float) -> None:
         self._now = time.thread_time if threads == 1 else time.perf_counter
+        self._settle_s = 0.0 if threads == 1 else SETTLE_S
         self._min_slice_s = min_slice_s  # of one side, before the other has its turn
 
     def compare(self, ours: Action, peer: Action, repeats: int) -> Times:
@@ -64,6 +70,9 @@ class Stopwatch:
 
     def seconds(self, action: Action) -> float:
         """Mean of a slice."""
+        if self._settle_s:
+            time.sleep(self._settle_s)
+            action()
         n_calls, start = 0, self._now()
         while (elapsed := self._now() - start) < self._min_slice_s or n_calls == 0:
             action()
