@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from daf.tools import bench_store
@@ -12,10 +10,8 @@ TINY = bench_store.Effort(
 )
 
 
-def test_everything_is_compared_with_a_peer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_everything_is_compared_with_a_peer() -> None:
     results = as_json(bench_store.run_bench(TINY))["results"]
-    keys = {"name", "setting", "ours", "peer", "peer_value", "ratio", "unit", "spread"}
-    assert all(set(result) == keys for result in results)
     for result in results:
         assert result["ratio"] == pytest.approx(result["ours"] / result["peer_value"])
         assert result["ours"] > 0
@@ -25,7 +21,6 @@ def test_everything_is_compared_with_a_peer(tmp_path: Path, capsys: pytest.Captu
     assert names.count("memory in pages") == 6
     assert names.count("store and read a step") == 3
     assert names.count("first step") == names.count("memory committed") == 3
-    assert "ours" in capsys.readouterr().out
 
 
 def test_pages_waste_little() -> None:
