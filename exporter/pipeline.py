@@ -22,7 +22,6 @@ from daf.exporter.capture import capture_predict, capture_training, input_names
 from daf.exporter.compress_activations import StorePlan, compress_activations
 from daf.exporter.find_saved import SavedActivation, find_saved
 from daf.exporter.fuse_optimizer import NoOptimizer, Optimizer, fuse_optimizer, parameters_to_buffers
-from daf.exporter.graph import gradients
 from daf.exporter.load import ModelFile
 from daf.exporter.lower import PREDICT, TRAIN, LoweredProgram, check_operators, lower, to_edge
 from daf.exporter.passes.convert_elementwise import convert_elementwise
@@ -35,6 +34,7 @@ from daf.exporter.passes.fuse_cross_entropy import fuse_cross_entropy
 from daf.exporter.passes.fuse_gemm_terms import fuse_gemm_terms
 from daf.exporter.passes.fuse_masked_softmax import fuse_masked_softmax
 from daf.exporter.passes.remove_noops import remove_noops
+from daf.exporter.plan_update import Update, UpdatePlan, plan_update
 from daf.exporter.schemes import (
     DEFAULT_BITS,
     ActivationMode,
@@ -58,6 +58,7 @@ class Options:
     bits: int | None = None  # of every stored activation; None: by importance, DEFAULT_BITS on average
     budget_bytes: int | None = None  # for arena, pool and workspace together
     importance: str = "uniform"  # by what stored activations share their bits
+    update: Update = field(default_factory=Update)
     dynamic_batch: bool = False
     dump: Path | None = None
 
@@ -71,7 +72,7 @@ class Export:
     batch: tuple[Tensor, ...]
     names: list[str]  # of the batch's tensors
     programs: dict[str, ExportedProgram] = field(default_factory=dict)
-    trained: dict[str, int] = field(default_factory=dict)  # parameter -> bytes
+    update: UpdatePlan = field(default_factory=UpdatePlan)
     saved: list[SavedActivation] = field(default_factory=list)
     schemes: list[AssignedScheme] = field(default_factory=list)
     attention: list[Attention] = field(default_factory=list)
@@ -79,6 +80,11 @@ class Export:
     sensitivities: dict[str, float] = field(default_factory=dict)  # stored activation -> importance, when calibrated
     lowered: LoweredProgram | None = None
     written: WrittenProgram | None = None
+
+    @property
+    def trained(self) -> dict[str, int]:
+        """Parameter -> bytes."""
+        return self.update.trained
 
     def sensitivity(self, entry: AssignedScheme) -> float:
         """Without calibration, the same for every element."""
@@ -107,12 +113,8 @@ def canonicalize(export: Export) -> None:
         fuse_cross_entropy(program)
 
 
-def plan_update(export: Export) -> None:
-    """Dense: every parameter with a gradient is trained, whole."""
-    parameters = dict(export.model.named_parameters(remove_duplicate=False))
-    export.trained = {
-        name: parameters[name].numel() * parameters[name].element_size() for name in gradients(export.programs[TRAIN])
-    }
+def plan(export: Export) -> None:
+    export.update = plan_update(export, export.programs[TRAIN])
 
 
 def find_saved_activations(export: Export) -> None:
@@ -120,12 +122,15 @@ def find_saved_activations(export: Export) -> None:
 
 
 def assign(export: Export) -> None:
-    export.schemes = assign_schemes(export.saved, export.options.activations, export.options.bits)
+    options = export.options
+    # Where most of an activation is not kept, neither is it for the sign of its elements.
+    exact_masks = options.update.mode != "dense" and not options.dynamic_batch
+    export.schemes = assign_schemes(export.saved, options.activations, options.bits, exact_masks)
     export.attention = find_attention(export.schemes)
 
 
 def compress(export: Export) -> None:
-    if export.options.activations != "fp32":
+    if any(scheme.name != "keep" for scheme in export.schemes):
         export.store = compress_activations(export.programs[TRAIN], export.schemes)
 
 
@@ -152,7 +157,7 @@ def fuse(export: Export) -> None:
         # What is alive when backward begins; a compressed program also needs whole tensors while it computes.
         largest = max((scheme.activation.raw_bytes for scheme in export.schemes), default=0)
         activation_bytes = max(4 * largest, sum(scheme.stored_bytes(DEFAULT_BITS) for scheme in export.schemes))
-        fuse_optimizer(export.programs[TRAIN], optimizer, activation_bytes)
+        fuse_optimizer(export.programs[TRAIN], optimizer, activation_bytes, export.update.sparse)
         parameters_to_buffers(export.programs[PREDICT], set(export.trained))
 
 
@@ -176,7 +181,7 @@ class Phase:
 PHASES: tuple[Phase, ...] = (
     Phase("capture", capture),
     Phase("canonicalize", canonicalize),
-    Phase("plan update", plan_update),
+    Phase("plan update", plan),
     Phase("find saved activations", find_saved_activations),
     Phase("assign schemes", assign),
     Phase("compress activations", compress),
