@@ -156,6 +156,12 @@ def export(
         _calibrate(exported, calibrate, quiet)
     if not quiet:
         click.echo(summary(exported))
+    if exported.update.norms_without_statistics:
+        click.echo(
+            f"warning: {exported.update.norms_without_statistics} batch normalisations have no statistics yet, and "
+            f"--update {options.update.name} does not gather them; start from trained weights",
+            err=True,
+        )
     return _check(exported) if check_step else Exit.OK
 
 

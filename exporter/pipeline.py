@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -193,20 +193,62 @@ PHASES: tuple[Phase, ...] = (
 N_PHASES = len(PHASES) + 1  # and "load", which makes the Export
 
 
-def export_program(options: Options, on_phase: Callable[[int, str], None] = lambda i, name: None) -> Export:
-    """Runs all phases. `on_phase(number, name)` is called before each."""
+OnPhase = Callable[[int, str], None]
+
+
+def export_program(options: Options, on_phase: OnPhase = lambda number, name: None) -> Export:
+    """Runs all phases. `on_phase(number, name)` is called before each.
+
+    A sparse update that chooses its layers itself takes fewer of them where the budget would not do.
+    """
+    from daf.exporter.write import BudgetTooSmallError
+
     on_phase(1, "load")
+    export = _load(options)
+    try:
+        _run_phases(export, on_phase)
+    except BudgetTooSmallError:
+        n_layers = len(export.update.layers)
+        if n_layers < 2 or options.update.layers is not None:
+            raise
+        on_phase(N_PHASES, "fit to the budget")
+        return _export_fewer_layers(options, n_layers)
+    return export
+
+
+def _export_fewer_layers(options: Options, too_many: int) -> Export:
+    """With as many update layers as the budget allows, at least one: the export that succeeds last stays."""
+    from daf.exporter.write import BudgetTooSmallError
+
+    def attempt(n_layers: int) -> Export:
+        export = _load(replace(options, update=replace(options.update, layers=n_layers)))
+        _run_phases(export, lambda number, name: None)
+        return export
+
+    n_layers, best = 1, attempt(1)
+    while n_layers + 1 < too_many:
+        middle = (n_layers + too_many) // 2
+        try:
+            n_layers, best = middle, attempt(middle)
+        except BudgetTooSmallError:
+            too_many = middle
+    return best
+
+
+def _load(options: Options) -> Export:
     with torch.random.fork_rng(devices=[]):
-        export = load(options)
+        return load(options)
+
+
+def _run_phases(export: Export, on_phase: OnPhase) -> None:
     for number, phase in enumerate(PHASES, start=2):
         on_phase(number, phase.name)
         phase.run(export)
         if export.lowered is None:
             for program in export.programs.values():
                 verify(program, phase.name)
-        if options.dump is not None:
+        if export.options.dump is not None:
             _dump(export, number, phase.name)
-    return export
 
 
 def _dump(export: Export, number: int, phase: str) -> None:

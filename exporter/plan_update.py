@@ -114,8 +114,9 @@ def plan_update(export: Export, program: ExportedProgram) -> UpdatePlan:
         kept = biases | set(chosen) | {last.parameter}
         _freeze_norms(program, model, plan, None)
     _remove_gradients(program, kept)
-    for name, parameter in parameters.items():
-        parameter.requires_grad_(name in kept and parameter.requires_grad)
+    trained = {id(parameters[name]) for name in kept}  # one may have several names
+    for parameter in parameters.values():
+        parameter.requires_grad_(id(parameter) in trained)
     for layer, n_chosen in chosen.values():
         assert layer.channels is not None
         select_channels(program, layer, n_chosen)

@@ -37,6 +37,10 @@ class WrittenProgram:
     manifest: dict[str, Any]
 
 
+class BudgetTooSmallError(UserError):
+    """Not even with one bit for each stored activation."""
+
+
 class _Hashing:
     """A file that hashes what is written to it."""
 
@@ -168,7 +172,7 @@ def _bits(export: Export, fixed_bytes: int) -> dict[str, int]:
     sizes = [entry.n_elements for entry in entries]
     floor = fixed_bytes + native.store_bytes(sizes, [1] * len(sizes))
     if options.budget_bytes is not None and options.budget_bytes < floor:
-        raise UserError(
+        raise BudgetTooSmallError(
             f"cannot export within {format_bytes(options.budget_bytes)}: arena and workspace take "
             f"{format_bytes(fixed_bytes)} and the activations at one bit each {format_bytes(floor - fixed_bytes)}; "
             f"raise --budget to at least {math.ceil(floor / 1e3)}kB or export a smaller batch",

@@ -185,7 +185,7 @@ def test_resuming_is_not_interrupting(select: str, tmp_path: Path) -> None:
 def test_a_fresh_channel_takes_the_steps_of_a_fresh_optimizer(tmp_path: Path) -> None:
     """AdamW corrects its averages by the steps that a channel has trained, not by those of the run."""
     lr = 0.01
-    update = Update("sparse", ratio=0.4, layers=("hidden",), rotate_every=5, select="random")
+    update = Update("sparse", ratio=0.08, layers=("hidden",), rotate_every=5, select="random")
     export = export_sparse(tmp_path, update, AdamW(lr=lr, weight_decay=0.0))
     session = open_session(export)
     steps(session, export, 5)
