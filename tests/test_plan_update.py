@@ -10,6 +10,7 @@ from training import Export, Options, Sgd, load_model_file
 
 from daf.errors import Exit, UserError
 from daf.exporter import pipeline
+from daf.exporter.capture import capture_training
 from daf.exporter.graph import gradients
 from daf.exporter.lower import TRAIN
 from daf.exporter.pipeline import PHASES
@@ -20,10 +21,10 @@ from daf.exporter.verify import verify
 def planned(model: str | Path, update: Update, last_phase: str = "assign schemes", **settings: object) -> Export:
     file = load_model_file(str(model), {name: str(value) for name, value in settings.items()})
     export = pipeline.load(Options(file, Path("unused.pte"), Sgd(), update=update))
-    for phase in PHASES:
+    export.programs[TRAIN] = capture_training(export.model, export.batch, file.loss, dynamic_batch=False)
+    for phase in PHASES[1:]:
         phase.run(export)
-        for program in export.programs.values():
-            verify(program, phase.name)
+        verify(export.programs[TRAIN], phase.name)
         if phase.name == last_phase:
             return export
     raise AssertionError
@@ -52,7 +53,8 @@ def test_bias_trains_biases_and_the_last_layer(model: Path) -> None:
     assert export.trained.keys() == {name for name in names if name.endswith(".bias")} | {"head.weight"}
     assert gradients(export.programs[TRAIN]).keys() == export.trained.keys()
     # Of the whole front, the signs of ReLUs are kept, and the input of the last layer.
-    assert sum(scheme.name == "keep" for scheme in export.schemes) <= 2
+    size_of_hidden = 4 * 6 * 20
+    assert all(scheme.activation.raw_bytes <= size_of_hidden for scheme in export.schemes if scheme.name == "keep")
     assert {name for name, p in export.model.named_parameters() if p.requires_grad} == set(export.trained)
 
 
@@ -86,7 +88,7 @@ def test_wider_layers_train_a_smaller_part(model: Path) -> None:
     assert len({layer.n_chosen for layer in layers if layer.n_chosen < layer.channels.n}) == 1
     n_all = sum(layer.channels.n * layer.slice_elements for layer in layers)
     n_chosen = sum(layer.n_chosen * layer.slice_elements for layer in layers)
-    assert 0.3 * n_all < n_chosen <= 0.4 * n_all
+    assert 0.25 * n_all < n_chosen <= 0.4 * n_all
 
 
 @pytest.mark.parametrize(
