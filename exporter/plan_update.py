@@ -144,10 +144,10 @@ def _freeze_norms(program: ExportedProgram, model: nn.Module, plan: UpdatePlan, 
     order = {node: i for i, node in enumerate(program.graph.nodes)}
     frozen = freeze_norms(program, lambda norm: before is None or order[norm] < before)
     for name in sorted(frozen):
-        module = model.get_submodule(name)
-        module.eval()
-        n_batches = getattr(module, "num_batches_tracked", None)
-        plan.norms_without_statistics += n_batches is not None and int(n_batches) == 0
+        module = model.get_submodule(name).eval()
+        # Their initial values. The count of batches does not tell: files of trained weights may have none.
+        untouched = not module.running_mean.any() and bool((module.running_var == 1).all())  # type: ignore[union-attr, operator]
+        plan.norms_without_statistics += untouched
 
 
 def _last(update: Update, layers: list[Layer]) -> list[Layer]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from daf.exporter.lower import TRAIN
 from daf.exporter.pipeline import PHASES
 from daf.exporter.plan_update import MIN_CHANNELS, Update
 from daf.exporter.verify import verify
+from daf.exporter.write import BudgetTooSmallError
 
 
 def planned(model: str | Path, update: Update, last_phase: str = "assign schemes", **settings: object) -> Export:
@@ -126,3 +128,26 @@ def test_mobilenet_keeps_two_percent_of_its_features() -> None:
     assert 0.015 * n_conv < n_chosen <= 0.02 * n_conv
     assert all(layer.n_chosen >= MIN_CHANNELS for layer in plan.layers)
     assert len(plan.layers) > 8
+
+
+def test_a_budget_takes_as_many_layers_as_fit(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever fits last is what is written."""
+    tried: list[int | None] = []
+
+    def run_phases(export: Export, _: object) -> None:
+        n_layers = export.options.update.layers
+        assert not isinstance(n_layers, tuple)
+        tried.append(n_layers)
+        export.update.layers = [None] * (n_layers or 9)  # type: ignore[list-item]
+        if n_layers is None or n_layers > 5:
+            raise BudgetTooSmallError("too small")
+
+    monkeypatch.setattr(pipeline, "_run_phases", run_phases)
+    options = Options(load_model_file(str(model), {}), Path("unused.pte"), Sgd(), update=Update("sparse"))
+    export = pipeline.export_program(options)
+    assert export.options.update.layers == 5
+    assert tried[0] is None
+    assert max(n for n in tried if n is not None and n <= 5) == 5
+    assert len(tried) <= 5
+    with pytest.raises(BudgetTooSmallError):  # layers that the user names are not given up
+        pipeline.export_program(replace(options, update=Update("sparse", layers=8)))

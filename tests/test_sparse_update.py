@@ -201,6 +201,23 @@ def test_a_fresh_channel_takes_the_steps_of_a_fresh_optimizer(tmp_path: Path) ->
     assert (change > 0.9 * lr).any()
 
 
+# ---- the usual baselines ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("update", [Update("bias"), Update("last", 4)], ids=lambda update: update.name)
+def test_baselines_train_as_eager_does(update: Update, tmp_path: Path) -> None:
+    """Against the module that the plan has frozen; what is frozen is no state of the program."""
+    export = export_sparse(tmp_path, update, norm=True)
+    result = check(export)
+    assert result.errors.keys() == export.trained.keys()
+    assert max(result.errors.values()) < 1e-5
+    session = open_session(export)
+    names = {name for name in session.state() if not name.endswith("momentum_buffer")}
+    assert names == export.trained.keys()
+    constants = sum(p.numel() * 4 for name, p in export.model.named_parameters() if name not in export.trained)
+    assert export.written.manifest["memory"]["constants"] >= constants
+
+
 # ---- with everything else ---------------------------------------------------------------------------------------
 
 
