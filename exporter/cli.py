@@ -230,7 +230,7 @@ def summary(exported: Export) -> str:
         ("predicted peak", format_bytes(memory["peak"])),
         *(
             (f"  {part}", format_bytes(memory[part]))
-            for part in ("weights", "constants", "optimizer", "arena", "pool", "workspace")
+            for part in ("weights", "constants", "optimizer", "arena", "pool", "workspace", "batch")
         ),
         ("program", f"{exported.written.program} ({format_bytes(manifest['program']['size_bytes'])})"),
     ]

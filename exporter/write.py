@@ -281,6 +281,7 @@ def _memory(
         "optimizer": state_bytes("optimizer", "index"),
         "arena": arena,
         "workspace": native.max_workspace_bytes() + export.store.chunk_bytes,
+        "batch": sum(tensor.nbytes for tensor in export.batch),
     }
     bits = _bits(export, parts["arena"] + parts["workspace"])
     parts["pool"] = native.store_bytes([e.n_elements for e in export.store.entries], list(bits.values()))

@@ -207,6 +207,7 @@ class TrainingSession::Impl {
     parts.gradients = manifest_.gradient_bytes;
     parts.constants = static_cast<int64_t>(loaded_.file->constant_bytes());
     parts.workspace = static_cast<int64_t>(workspace_.peak_bytes());
+    for (const TensorSpec& input : manifest_.train_step.inputs) parts.batch += input.size_bytes();
     return parts;
   }
 

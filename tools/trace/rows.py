@@ -15,7 +15,7 @@ SCHEMA = 1
 MINOR = 1
 
 # Held side by side: their sum is what the session holds.
-PARTS = ("weights", "constants", "optimizer", "arena", "pool", "workspace")
+PARTS = ("weights", "constants", "optimizer", "arena", "pool", "workspace", "batch")
 # What the arena is used for, as planned.
 WITHIN_ARENA = ("activations", "gradients")
 
