@@ -22,7 +22,7 @@ def commands(text: str) -> Iterator[str]:
     for block in re.findall(r"^```[a-z]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
             line = line.removeprefix("$ ").partition("  #")[0].strip()
-            if re.match(r"([A-Z_]+=\S+ )*(daf|daf-export) ", line):
+            if re.match(r"([A-Z_]+=\S+ )*(daf|daf-export) +[\w-]+", line) and "->" not in line:
                 yield re.sub(r"^([A-Z_]+=\S+ )*", "", line)
 
 
@@ -60,3 +60,23 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_folders_know_whom_the_diagram_says() -> None:
+    """docs/how_it_works.md, against what the sources include and import."""
+    text = (ROOT / "docs" / "how_it_works.md").read_text()
+    drawn = {
+        (folder, known)
+        for folder, rest in re.findall(r"^(\w+) +-> *(.*)$", text, re.MULTILINE)
+        for known in rest.split()
+    }
+    found = set()
+    for path in [*ROOT.glob("runtime_ops/**/*.*"), *ROOT.glob("python/*.cpp")]:
+        if path.suffix in (".h", ".cpp", ".inc") and not path.name.startswith("bench"):
+            folder = path.relative_to(ROOT).parts[:2][path.is_relative_to(ROOT / "runtime_ops")]
+            found |= {(folder, known) for known in re.findall(r'#include "runtime_ops/(\w+)/', path.read_text())}
+    for path in [*ROOT.glob("exporter/**/*.py"), *ROOT.glob("tools/**/*.py"), *ROOT.glob("python/daf/*.py")]:
+        folder = {"exporter": "exporter", "tools": "tools"}.get(path.relative_to(ROOT).parts[0], "daf")
+        for package in re.findall(r"^\s*(?:from|import) daf(?:\.(\w+))?", path.read_text(), re.MULTILINE):
+            found.add((folder, package if package in ("exporter", "tools") else "daf"))
+    assert {(folder, known) for folder, known in found if folder != known} == drawn
