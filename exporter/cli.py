@@ -12,12 +12,13 @@ from daf.cli_errors import run_command
 from daf.cli_types import BITS, IMPORTANCES, SIZE, settings_option
 from daf.errors import Exit, UserError
 from daf.exporter.silence import silenced
+from daf.exporter.update_options import update_options, update_settings
 from daf.files import check_output
 from daf.text import format_bytes, format_table
 
 if TYPE_CHECKING:
     from daf.exporter.fuse_optimizer import Optimizer
-    from daf.exporter.pipeline import Export
+    from daf.exporter.pipeline import Export, Options
     from daf.exporter.schemes import ActivationMode
 
 EPILOG = """\b
@@ -25,6 +26,8 @@ Examples:
   daf-export cnn_digits -o digits.pte
   daf-export resnet18 --set width=16 --batch-size 8 --optimizer sgd --check -o r.pte
   daf-export resnet18 --batch-size 32 --activations daf --calibrate 1 --budget 64MB -o r.pte
+  daf-export mobilenet_v2 --set pretrained=true --update sparse --update-ratio 0.02 -o sparse.pte
+  daf-export resnet18 --batch-size 64 --suggest --device-memory 512MB
   daf-export my_model.py --optimizer adamw --lr 3e-4 --weight-decay 0.01 -o mine.pte
   daf-export roberta_lora --set layers=2 --optimizer none --dump graphs -o lora.pte
 """
@@ -33,7 +36,7 @@ Examples:
 @click.command(epilog=EPILOG)
 @click.version_option(package_name="daf-mobile")
 @click.argument("model")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The program to write, OUT.pte.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The program to write, OUT.pte.  [required]")
 @settings_option
 @click.option("--batch-size", type=click.IntRange(min=1), help="Short for --set batch_size=N.")
 @click.option("--dynamic-batch", is_flag=True, help="Also run batches smaller than the exported one.")
@@ -66,13 +69,16 @@ Examples:
     help="By what stored activations share their bits: the same for every element, as --calibrate measured, or by the "
     "gradients while training.  [uniform; calibrated with --calibrate]",
 )
+@update_options
 @click.option("--budget", type=SIZE, help="For arena, pool and workspace together, as in 24MB.")
 @click.option("--check", "check_step", is_flag=True, help="Run one step and compare loss and gradients with PyTorch.")
+@click.option("--suggest", is_flag=True, help="Write nothing; say which ways to train fit --device-memory.")
+@click.option("--device-memory", type=SIZE, help="With --suggest: what the device has for it, as in 512MB.")
 @click.option("--dump", type=click.Path(path_type=Path, file_okay=False), help="Write the graph after each phase.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def export(
     model: str,
-    output: Path,
+    output: Path | None,
     settings: dict[str, str],
     batch_size: int | None,
     dynamic_batch: bool,
@@ -85,8 +91,15 @@ def export(
     bits: int | None,
     calibrate: int,
     importance: str | None,
+    update: tuple[str, int],
+    update_ratio: float | None,
+    update_layers: int | tuple[str, ...] | str | None,
+    rotate_every: int | None,
+    select: str | None,
     budget: int | None,
     check_step: bool,
+    suggest: bool,
+    device_memory: int | None,
     dump: Path | None,
     quiet: bool,
 ) -> int:
@@ -95,6 +108,12 @@ def export(
     MODEL defines model(**settings), batch(**settings) and loss(output, target). Beside OUT.pte, a manifest
     OUT.daf.json and the example batch OUT.example.safetensors are written.
     """
+    if suggest != (device_memory is not None):
+        raise click.UsageError("--suggest and --device-memory SIZE belong together")
+    if suggest:
+        output = Path("suggested.pte")  # never written
+    if output is None:
+        raise click.MissingParameter(param_hint="'-o' / '--output'", param_type="option")
     if output.suffix != ".pte":
         raise click.BadParameter(f"{output} does not end in .pte", param_hint="--output")
     if batch_size is not None:
@@ -111,8 +130,12 @@ def export(
         raise click.BadParameter(
             "stored activations have a fixed size; leave --dynamic-batch out", param_hint="--activations"
         )
+    chosen_update = update_settings(
+        update[0], optimizer, ratio=update_ratio, layers=update_layers, rotate_every=rotate_every, select=select
+    )
     optimizer_settings = _optimizer_settings(optimizer, lr, momentum, nesterov, weight_decay)
-    check_output(output)
+    if not suggest:
+        check_output(output)
     if dump is not None:
         _make_folder(dump)
 
@@ -122,6 +145,7 @@ def export(
 
     with silenced():
         from daf.exporter.pipeline import N_PHASES, Options, export_program
+        from daf.exporter.plan_update import Update
 
     progress = _Progress(N_PHASES, quiet)
     options = Options(
@@ -132,9 +156,13 @@ def export(
         bits=bits,
         budget_bytes=budget,
         importance=importance or ("calibrated" if calibrate else "uniform"),
+        update=Update(update[0], update[1], **chosen_update),  # type: ignore[arg-type]
         dynamic_batch=dynamic_batch,
         dump=dump,
     )
+    if device_memory is not None:
+        _suggest(options, device_memory, quiet)
+        return Exit.OK
     try:
         exported = export_program(options, progress.phase)
     finally:
@@ -143,7 +171,24 @@ def export(
         _calibrate(exported, calibrate, quiet)
     if not quiet:
         click.echo(summary(exported))
+    if exported.update.norms_without_statistics:
+        click.echo(
+            f"warning: {exported.update.norms_without_statistics} batch normalisations have no statistics yet, and "
+            f"--update {options.update.name} does not gather them; start from trained weights",
+            err=True,
+        )
     return _check(exported) if check_step else Exit.OK
+
+
+def _suggest(options: Options, device_memory: int, quiet: bool) -> None:
+    from daf.exporter.suggest import COMBINATIONS, suggest
+
+    progress = _Progress(len(COMBINATIONS), quiet)
+    try:
+        text = suggest(options, device_memory, progress.phase)
+    finally:
+        progress.done()
+    click.echo(text if quiet else f"\n{text}")
 
 
 class _Progress:
@@ -205,12 +250,13 @@ def summary(exported: Export) -> str:
         ("activations kept", f"{len(kept)} tensors, {format_bytes(memory['activations'])}"),
         *_schemes(manifest),
         *_attention(exported),
+        *_update(manifest),
         ("planned arena", format_bytes(memory["arena"])),
         ("  of it gradients, at most", format_bytes(memory["gradients"])),
         ("predicted peak", format_bytes(memory["peak"])),
         *(
             (f"  {part}", format_bytes(memory[part]))
-            for part in ("weights", "constants", "optimizer", "arena", "pool", "workspace", "batch")
+            for part in ("weights", "constants", "optimizer", "arena", "pool", "workspace", "batch", "runtime")
         ),
         ("program", f"{exported.written.program} ({format_bytes(manifest['program']['size_bytes'])})"),
     ]
@@ -231,6 +277,30 @@ def _schemes(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     for scheme, (n, raw, stored) in sorted(totals.items(), key=lambda item: -item[1][1]):
         rows.append((f"  {scheme}", f"{n} tensors, {format_bytes(raw)} in {format_bytes(stored)}"))
     return rows
+
+
+def _update(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    """What the update leaves out of dense training; nothing to say where it is that."""
+    update, memory = manifest["update"], manifest["memory"]
+    if "dense" not in update:
+        return []
+    rows = [("update", update["mode"])]
+    if layers := update.get("layers"):
+        rotation = f"chosen anew every {update['rotate_every']} steps" if update["rotate_every"] else "chosen once"
+        n_channels, n_chosen = (sum(layer[key] for layer in layers) for key in ("channels", "chosen"))
+        rows += [
+            ("  layers", f"{len(layers)}, from {layers[0]['name']} on"),
+            ("  channels", f"{n_chosen} of {n_channels} by {update['select']}, {rotation}"),
+        ]
+    for part in ("activations", "gradients", "optimizer"):
+        dense, kept = update["dense"][part], memory[part]
+        if dense:
+            rows.append((f"  {part}", f"{format_bytes(kept)}, dense {format_bytes(dense)}: {_less(kept, dense)}"))
+    return rows
+
+
+def _less(kept: int, dense: int) -> str:
+    return f"{100 * (1 - kept / dense):.1f} % less" if kept <= dense else f"{kept / dense:.1f}x"
 
 
 def _attention(exported: Export) -> list[tuple[str, str]]:

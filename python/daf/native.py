@@ -35,6 +35,7 @@ try:
         set_threads,
         store_bytes,
         tune_reduce,
+        tuned_sizes,
     )
 except ImportError as error:
     raise UserError(
@@ -57,4 +58,5 @@ __all__ = [
     "set_threads",
     "store_bytes",
     "tune_reduce",
+    "tuned_sizes",
 ]
