@@ -59,7 +59,7 @@ def test_trains_in_the_abi_of_android(cnn_program: Path, tmp_path: Path) -> None
     library = read_library((FOLDER / "build/runtime_ops/jni/libdaf_jni.so").read_bytes())
     assert (library.abi, library.soname, library.page_bytes) == ("arm64-v8a", "libdaf_jni.so", 16384)
     # The app loads the engine's library alone; it pulls ExecuTorch's.
-    assert library.needed == ("libexecutorch_jni.so", "libc++_shared.so")
+    assert library.needed == ("libexecutorch_jni.so", "libc++_shared.so", "liblog.so", "libdl.so")
     here = tmp_path / "here.trace"
     assert daf("run", cnn_program, "--steps", 20, "--trace", here).returncode == 0
     losses = [[loss for _, loss in summarize(trace).losses.points()] for trace in (here, paths["trace"])]

@@ -46,7 +46,7 @@ put "$include/android/api-level.h" </dev/null
 echo '#define __NDK_MAJOR__ 28' | put "$include/android/ndk-version.h"
 evalue=executorch/runtime/core/evalue.h
 "$python" "$tools/adapt.py" header "$folder/parts/include/$evalue" "$folder/evalue.h"
-put "$include/$evalue" <"$folder/evalue.h"
+put "$folder/adapted/$evalue" <"$folder/evalue.h"
 # The NDK has Vulkan's headers; those of volk and of OpenCL are given to every build for Android.
 mkdir -p "$folder/gpu"
 cp -ru /usr/include/vulkan /usr/include/vk_video "$include"

@@ -5,6 +5,7 @@ foreach(name executorch_jni c++_shared)
 endforeach()
 add_library(cxx_shim STATIC ${CMAKE_CURRENT_LIST_DIR}/cxx_shim.cpp)
 
-# The adapted headers first; what is appended to this list must fit its last one.
-set(EXECUTORCH_INCLUDE_DIRS ${DAF_CHECK_FOLDER}/include ${DAF_CHECK_FOLDER}/parts/include)
+# The adapted header first, in a folder that CMake does not take for one of the compiler's; what is appended to this list
+# must fit its last one.
+set(EXECUTORCH_INCLUDE_DIRS ${DAF_CHECK_FOLDER}/adapted ${DAF_CHECK_FOLDER}/parts/include)
 set(EXECUTORCH_LIBRARIES prebuilt_executorch_jni cxx_shim prebuilt_c++_shared)
