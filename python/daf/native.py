@@ -33,6 +33,7 @@ try:
         reduce_devices,
         run,
         set_threads,
+        store_and_read,
         store_bytes,
         tune_reduce,
     )
@@ -55,6 +56,7 @@ __all__ = [
     "reduce_devices",
     "run",
     "set_threads",
+    "store_and_read",
     "store_bytes",
     "tune_reduce",
 ]
