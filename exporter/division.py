@@ -1,4 +1,4 @@
-"""DIVISION (Han et al., ICML 2023): which maps a saved activation consists of, and what storing these costs.
+"""DIVISION (Wang et al., ICML 2023): which maps a saved activation consists of, and what storing these costs.
 
 A map is kept as the averages of its blocks (the low frequencies, bfloat16) and what these leave of it in a few bits
 per element (the high ones), with one minimum and one scale. Pictures (N, C, H, W) are N x C maps of H x W. Sequences

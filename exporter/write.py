@@ -255,6 +255,8 @@ def _memory(
     bits = _bits(export, parts["arena"] + parts["workspace"])
     entries = export.store.entries
     parts["pool"] = native.store_bytes([e.n_elements for e in entries], list(bits.values()), _maps(entries))
+    if export.options.budget_bytes is not None:  # bits that were asked for may be more than there is room for
+        parts["pool"] = min(parts["pool"], export.options.budget_bytes - parts["arena"] - parts["workspace"])
     memory = {
         **parts,
         "activations": sum(scheme.arena_bytes for scheme in export.schemes) + parts["pool"],

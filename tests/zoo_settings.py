@@ -25,3 +25,6 @@ SMALL: dict[str, dict[str, object]] = {
     "roberta_lora": _SMALL_TRANSFORMER,
     "vit_tiny": {"image_size": 16, "patch": 4, "layers": 2, "width": 32, "heads": 2, "batch_size": 4},
 }
+
+# Those that take a minute to export; tests of every model leave them to `make test-full`.
+DEEP = {"resnet50"}

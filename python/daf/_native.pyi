@@ -81,6 +81,7 @@ def run(request_json: str, on_line: Callable[[str], None], should_stop: Callable
 
 def epoch_order(seed: int, epoch: int, n_samples: int) -> npt.NDArray[np.int64]: ...
 def dropout(x: npt.NDArray[np.float32], p: float, seed: int, step: int, layer: int) -> npt.NDArray[np.float32]: ...
+
 Map = Sequence[int]  # height, width, height and width of a block; none: the tensor has no maps
 
 def store_bytes(n_elements: Sequence[int], bits: Sequence[int], maps: Sequence[Map] = ()) -> int:

@@ -354,20 +354,21 @@ int64_t bitplane_headers(const StochasticRounding& rounding, int64_t first_group
 void bitplane_decode(const BitPlanes& from, int n_planes, int64_t first, int64_t n,
                      bool around_caches, float* y);
 
-// DIVISION (Han et al., ICML 2023): a map is stored as the averages over its blocks, in bfloat16,
+// DIVISION (Wang et al., ICML 2023): a map is stored as the averages over its blocks, in bfloat16,
 // and bit-planes of what is left when these are taken off again. The planes are those of groups of
 // 256 values, as above, with the same random numbers, but minimum and scale belong to a map: its
 // header is like that of a group. Maps need not begin where groups do.
 //
 //   value   average + (minimum + scale * code)
 //
-// Values that lie together, of one map and one row of averages.
+// At most 256 values that lie together, of one map and one row of averages.
 struct MapSegment {
   int64_t count;
   uint32_t header;          // of the map
-  const uint16_t* average;  // bfloat16
-  // Value i has average[average_of[i] - average_of[0]]; where it is null, average[0] or average[i].
-  const int32_t* average_of;
+  const uint16_t* average;  // bfloat16, of the first value
+  // Of each value, how many there are from it on, itself included, with the same average; the next
+  // one has the next average. Where it is null, each has the next, or all have the first.
+  const int32_t* n_alike;
   bool is_one_average;
 };
 struct MapRange {

@@ -24,6 +24,10 @@ MapLayout::MapLayout(const MapEncoding& encoding) : encoding_(encoding) {
   row_of_ = nearest(encoding.rows(), encoding.height);
   if (encoding.columns() > 1 && encoding.columns() < encoding.width) {
     column_of_ = nearest(encoding.columns(), encoding.width);
+    n_alike_.assign(column_of_.size(), 1);
+    for (size_t x = column_of_.size() - 1; x-- > 0;) {
+      if (column_of_[x] == column_of_[x + 1]) n_alike_[x] = n_alike_[x + 1] + 1;
+    }
   }
 }
 
@@ -32,7 +36,8 @@ int64_t MapLayout::band_end(int64_t y) const {
 }
 
 size_t MapLayout::bookkeeping_bytes() const {
-  return sizeof(*this) + (row_of_.capacity() + column_of_.capacity()) * sizeof(int32_t);
+  return sizeof(*this) +
+         (row_of_.capacity() + column_of_.capacity() + n_alike_.capacity()) * sizeof(int32_t);
 }
 
 }  // namespace daf

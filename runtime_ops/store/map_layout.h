@@ -20,14 +20,16 @@ class MapLayout {
   int32_t row_of(int64_t y) const { return row_of_[static_cast<size_t>(y)]; }
   // The first y whose values take another row of averages than those of `y`.
   int64_t band_end(int64_t y) const;
-  // Of each x, the column of averages; null when all x take column 0, or x takes column x.
+  // Of each x, the column of averages, and how many x from there on have the same. Null when all x
+  // take column 0, or x takes column x.
   const int32_t* column_of() const { return column_of_.empty() ? nullptr : column_of_.data(); }
+  const int32_t* n_alike() const { return n_alike_.data(); }
 
   size_t bookkeeping_bytes() const;
 
  private:
   MapEncoding encoding_;
-  std::vector<int32_t> row_of_, column_of_;
+  std::vector<int32_t> row_of_, column_of_, n_alike_;
 };
 
 }  // namespace daf

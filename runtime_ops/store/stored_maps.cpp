@@ -76,6 +76,7 @@ class Segments {
     MapSegment segment = {};
     segment.header = header_;
     segment.is_one_average = columns == 1;
+    most = std::min(most, kPlaneGroup);
     if (columns == 1) {
       segment.average = averages_.at(row_);
       segment.count = std::min(most, (band_end_ - y_) * width - x_);
@@ -86,8 +87,8 @@ class Segments {
     } else {
       const int32_t* column = layout_.column_of() + x_;
       const int64_t place = row_ * columns + *column;
-      segment.average_of = column;
       segment.average = averages_.at(place);
+      segment.n_alike = layout_.n_alike() + x_;
       segment.count = std::min(most, width - x_);
       const int64_t end = *column + averages_.n_from(place);  // of the columns that lie together
       if (column[segment.count - 1] >= end) {
@@ -122,37 +123,54 @@ class Segments {
   uint32_t header_ = 0;
 };
 
-}  // namespace
+// Makes averages and headers of consecutive maps.
+class MapMaker {
+ public:
+  MapMaker(const StoredTensor& tensor, const PagePool& pool, int64_t first_map)
+      : layout_(*tensor.maps),
+        bits_(tensor.bits),
+        map_(first_map),
+        averages_(tensor.averages, pool),
+        headers_(tensor.headers, pool),
+        segments_(tensor, pool, first_map * layout_.n_elements(), false) {}
 
-// Averages and header of a map whose first value is x[0].
-uint32_t StoredTensor::make_map(const PagePool& pool, int64_t map, const float* x) {
-  const MapEncoding& encoding = maps->encoding();
-  const int64_t columns = encoding.columns();
-  std::array<uint16_t, 256> found;
-  for (int64_t row = 0; row < encoding.rows(); ++row) {
-    for (int64_t column = 0, n; column < columns; column += n) {
-      n = std::min<int64_t>(columns - column, found.size());
-      division_averages(
-          n, encoding.block_height, encoding.block_width, encoding.width,
-          x + row * encoding.block_height * encoding.width + column * encoding.block_width,
-          found.data());
-      const int64_t first = map * maps->n_averages() + row * columns + column;
-      averages.write(pool, static_cast<size_t>(first) * 2, found.data(),
-                     static_cast<size_t>(n) * 2);
+  // x[0] is the first value of the next map. Returns its header.
+  uint32_t next(const float* x) {
+    make_averages(x);
+    MapRange range;
+    for (int64_t done = 0, count; done < layout_.n_elements(); done += count) {
+      count = layout_.n_elements() - done;
+      const int64_t n = segments_.next(&count, some_);
+      division_range(n, some_.data(), x + done, &range);
+    }
+    return *headers_.at(map_++) = division_header(range, bits_);
+  }
+
+ private:
+  void make_averages(const float* x) {
+    const MapEncoding& encoding = layout_.encoding();
+    int64_t place = map_ * layout_.n_averages();
+    for (int64_t row = 0; row < encoding.rows(); ++row) {
+      const float* blocks = x + row * encoding.block_height * encoding.width;
+      for (int64_t column = 0, n; column < encoding.columns(); column += n, place += n) {
+        uint16_t* averages = averages_.at(place);
+        n = std::min(encoding.columns() - column, averages_.n_from(place));
+        division_averages(n, encoding.block_height, encoding.block_width, encoding.width,
+                          blocks + column * encoding.block_width, averages);
+      }
     }
   }
-  Segments segments(*this, pool, map * maps->n_elements(), false);
-  Segments::Array some;
-  MapRange range;
-  for (int64_t done = 0, count; done < maps->n_elements(); done += count) {
-    count = maps->n_elements() - done;
-    const int64_t n = segments.next(&count, some);
-    division_range(n, some.data(), x + done, &range);
-  }
-  const uint32_t header = division_header(range, bits);
-  headers.write(pool, static_cast<size_t>(map) * 4, &header, sizeof header);
-  return header;
-}
+
+  const MapLayout& layout_;
+  const int bits_;
+  int64_t map_;
+  Window<uint16_t> averages_;
+  Window<uint32_t> headers_;
+  Segments segments_;
+  Segments::Array some_;
+};
+
+}  // namespace
 
 int64_t StoredTensor::encode_maps(const PagePool& pool, const StochasticRounding& rounding,
                                   const float* x) {
@@ -161,8 +179,9 @@ int64_t StoredTensor::encode_maps(const PagePool& pool, const StochasticRounding
   std::atomic<int64_t> n_marked{0};
   const int64_t maps_per_part = std::max<int64_t>(1, kGroupsPerPart * kPlaneGroup / size);
   for_each_part(0, n_elements / size, maps_per_part, [&](int64_t map, int64_t last) {
+    MapMaker maker(*this, pool, map);
     for (; map < last; ++map) {
-      if ((make_map(pool, map, x + map * size) & kExactGroup) != 0) ++n_marked;
+      if ((maker.next(x + map * size) & kExactGroup) != 0) ++n_marked;
     }
   });
   for_each_part(0, n_groups(n_elements), kGroupsPerPart, [&](int64_t group, int64_t last) {

@@ -92,7 +92,6 @@ struct StoredTensor {
   void for_each_header(const PagePool& pool, Body body) const;
   Run run_at(const PagePool& pool, int64_t group, int n_planes) const;
   int64_t planes_at(const PagePool& pool, int64_t group, int n_planes, BitPlanes& run) const;
-  uint32_t make_map(const PagePool& pool, int64_t map, const float* x);
   void decode_run(const PagePool& pool, const Run& run, int64_t group, int64_t first, int64_t count,
                   bool around_caches, float* out) const;
   // What is among [first, first + count) of group or map `index`, which is kept exact.

@@ -10,16 +10,24 @@
 namespace daf::DAF_ISA {
 namespace {
 
-// The averages of values [from, from + n) of a segment; n is at most 256.
-void upsample(const MapSegment& segment, int64_t from, int64_t n, float* y) {
+// Room for values of a group, and for what is written beyond the last one.
+using Values = float[kPlaneGroup + kWidth];
+
+// The average of each value; up to kWidth more are written.
+void upsample(const MapSegment& segment, float* y) {
+  const int64_t n = segment.count;
   if (segment.is_one_average) {
-    std::fill_n(y, n, from_bfloat16(segment.average[0]));
-  } else if (segment.average_of == nullptr) {
-    for (int64_t i = 0; i < n; ++i) y[i] = from_bfloat16(segment.average[from + i]);
+    const Vec v = splat(from_bfloat16(segment.average[0]));
+    for (int64_t i = 0; i < n; i += kWidth) store(y + i, v);
+  } else if (segment.n_alike == nullptr) {
+    for (int64_t i = 0; i < n; ++i) y[i] = from_bfloat16(segment.average[i]);
   } else {
-    const int32_t* average_of = segment.average_of;
-    for (int64_t i = 0; i < n; ++i) {
-      y[i] = from_bfloat16(segment.average[average_of[from + i] - average_of[0]]);
+    const uint16_t* average = segment.average;
+    for (int64_t i = 0; i < n;) {
+      const Vec v = splat(from_bfloat16(*average++));
+      const int64_t end = std::min<int64_t>(n, i + segment.n_alike[i]);
+      for (int64_t k = i; k < end; k += kWidth) store(y + k, v);
+      i = end;
     }
   }
 }
@@ -27,7 +35,7 @@ void upsample(const MapSegment& segment, int64_t from, int64_t n, float* y) {
 template <int kBits>
 void encode(uint64_t key, int64_t n_segments, const MapSegment* segments, const float* x,
             const BitPlanes& to) {
-  float fixed[kPlaneGroup];  // codes with 16 fractional bits
+  Values fixed;  // codes with 16 fractional bits
   int64_t done = 0;
   for (int64_t s = 0; s < n_segments; done += segments[s++].count) {
     const Header header = Header::of(segments[s].header);
@@ -37,7 +45,7 @@ void encode(uint64_t key, int64_t n_segments, const MapSegment* segments, const 
       continue;
     }
     const Vec minimum = splat(header.minimum), inverse = splat(header.inverse());
-    upsample(segments[s], 0, segments[s].count, out);
+    upsample(segments[s], out);
     map(segments[s].count, x + done, out, out,
         [=](Vec v, Vec average) { return (v - average - minimum) * inverse; });
   }
@@ -48,7 +56,8 @@ void encode(uint64_t key, int64_t n_segments, const MapSegment* segments, const 
 template <int kPlanes>
 void decode(const BitPlanes& from, int64_t first, int64_t n_segments, const MapSegment* segments,
             float* y) {
-  float codes[kPlaneGroup], averages[kPlaneGroup];
+  float codes[kPlaneGroup];
+  Values averages;
   PlaneGroup::unpack<kPlanes>(from.plane, 0.0f, 1.0f, false, codes);
   int64_t done = 0;
   for (int64_t s = 0; s < n_segments; done += segments[s++].count) {
@@ -56,7 +65,7 @@ void decode(const BitPlanes& from, int64_t first, int64_t n_segments, const MapS
     if (header.is_exact) continue;
     const Vec base = splat(header.base(from.bits, kPlanes));
     const Vec step = splat(header.step(from.bits, kPlanes));
-    upsample(segments[s], 0, segments[s].count, averages);
+    upsample(segments[s], averages);
     map(segments[s].count, codes + first + done, averages, y + done,
         [=](Vec code, Vec average) { return average + (base + step * code); });
   }
@@ -102,14 +111,11 @@ void division_range(int64_t n_segments, const MapSegment* segments, const float*
     zero += v * 0.0f;  // NaN once a value is not finite
   };
   for (int64_t s = 0; s < n_segments; x += segments[s++].count) {
-    for (int64_t from = 0; from < segments[s].count; from += kPlaneGroup) {
-      const int64_t n = std::min(kPlaneGroup, segments[s].count - from);
-      float averages[kPlaneGroup];
-      upsample(segments[s], from, n, averages);
-      int64_t i = 0;
-      for (; i + kWidth <= n; i += kWidth) widen(load(x + from + i) - load(averages + i));
-      for (; i < n; ++i) widen(splat(x[from + i] - averages[i]));
-    }
+    Values averages;
+    upsample(segments[s], averages);
+    int64_t i = 0;
+    for (; i + kWidth <= segments[s].count; i += kWidth) widen(load(x + i) - load(averages + i));
+    for (; i < segments[s].count; ++i) widen(splat(x[i] - averages[i]));
   }
   for (int i = 0; i < kWidth; ++i) {
     range->minimum = std::min(range->minimum, low[i]);
