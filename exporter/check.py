@@ -71,11 +71,13 @@ def check(export: Export) -> CheckResult:
     exact = None
     with suppress(RuntimeError):  # the model file itself holds float32 tensors
         exact_loss, exact = loss_and_gradients(*in_double(export.model, export.batch), loss_of)
+        exact = {name: of_chosen(export, session, name, grad) for name, grad in exact.items()}
     if exact is not None:
         result = CheckResult(loss, exact_loss, relative_errors(found, exact))
         if result.passed:
             return result
     eager_loss, eager = loss_and_gradients(export.model, export.batch, loss_of)
+    eager = {name: of_chosen(export, session, name, grad) for name, grad in eager.items()}
     errors = relative_errors(found, eager)
     if exact is None:
         return CheckResult(loss, eager_loss, errors)
@@ -84,7 +86,10 @@ def check(export: Export) -> CheckResult:
 
 
 def program_gradients(export: Export, session: Any) -> dict[str, Tensor]:
-    """The gradients of the first step, taken from what the optimizer made of them."""
+    """The gradients of the first step, taken from what the optimizer made of them.
+
+    Of a weight of which some channels train, [chosen channel, its weights]: `of_chosen` makes others like it.
+    """
     optimizer = export.options.optimizer
     initial = dict(export.model.named_parameters(remove_duplicate=False))
     if not isinstance(optimizer, Sgd | AdamW):
@@ -93,16 +98,28 @@ def program_gradients(export: Export, session: Any) -> dict[str, Tensor]:
     state = session.state()
     found = {}
     for name in export.trained:
-        weight = initial[name].detach()
+        weight = of_chosen(export, session, name, initial[name].detach())
         if isinstance(optimizer, AdamW):
             found[name] = torch.from_numpy(state[optimizer_state_name(name, "exp_avg")]) / (1 - optimizer.beta1)
         elif optimizer.momentum:
             applied = torch.from_numpy(state[optimizer_state_name(name, "momentum_buffer")])
             found[name] = applied - optimizer.weight_decay * weight
         else:
-            applied = (weight - torch.from_numpy(state[name])) / LARGE_LR
+            now = of_chosen(export, session, name, torch.from_numpy(state[name]))
+            applied = (weight - now) / LARGE_LR
             found[name] = applied - optimizer.weight_decay * weight
     return found
+
+
+def of_chosen(export: Export, session: Any, name: str, whole: Tensor) -> Tensor:
+    """Of a tensor like the parameter `name`, what belongs to the channels that train."""
+    layer = export.update.sparse.get(name)
+    if layer is None:
+        return whole
+    chosen = torch.from_numpy(session.state()[f"{name}.index"])[0]
+    shape = whole.shape
+    outer = int(torch.Size(shape[: layer.channels.axis]).numel())
+    return whole.reshape(outer, layer.channels.n, -1)[:, chosen].transpose(0, 1).reshape(len(chosen), -1)
 
 
 def relative_errors(found: dict[str, Tensor], expected: dict[str, Tensor]) -> dict[str, float]:

@@ -12,6 +12,7 @@ from daf.cli_errors import run_command
 from daf.cli_types import BITS, IMPORTANCES, SIZE, settings_option
 from daf.errors import Exit, UserError
 from daf.exporter.silence import silenced
+from daf.exporter.update_options import update_options, update_settings
 from daf.files import check_output
 from daf.text import format_bytes, format_table
 
@@ -26,6 +27,7 @@ Examples:
   daf-export resnet18 --set width=16 --batch-size 8 --optimizer sgd --check -o r.pte
   daf-export resnet18 --batch-size 32 --activations daf --calibrate 1 --budget 64MB -o r.pte
   daf-export resnet18 --batch-size 32 --activations division --hfc-bits 4 -o d.pte
+  daf-export mobilenet_v2 --set pretrained=true --update sparse --update-ratio 0.02 -o sparse.pte
   daf-export my_model.py --optimizer adamw --lr 3e-4 --weight-decay 0.01 -o mine.pte
   daf-export roberta_lora --set layers=2 --optimizer none --dump graphs -o lora.pte
 """
@@ -74,6 +76,7 @@ Examples:
     help="By what stored activations share their bits: the same for every element, as --calibrate measured, or by the "
     "gradients while training.  [uniform; calibrated with --calibrate]",
 )
+@update_options
 @click.option("--budget", type=SIZE, help="For arena, pool and workspace together, as in 24MB.")
 @click.option("--check", "check_step", is_flag=True, help="Run one step and compare loss and gradients with PyTorch.")
 @click.option("--dump", type=click.Path(path_type=Path, file_okay=False), help="Write the graph after each phase.")
@@ -95,6 +98,11 @@ def export(
     hfc_bits: int | None,
     calibrate: int,
     importance: str | None,
+    update: tuple[str, int],
+    update_ratio: float | None,
+    update_layers: int | tuple[str, ...] | str | None,
+    rotate_every: int | None,
+    select: str | None,
     budget: int | None,
     check_step: bool,
     dump: Path | None,
@@ -126,6 +134,9 @@ def export(
         raise click.BadParameter(
             "stored activations have a fixed size; leave --dynamic-batch out", param_hint="--activations"
         )
+    chosen_update = update_settings(
+        update[0], optimizer, ratio=update_ratio, layers=update_layers, rotate_every=rotate_every, select=select
+    )
     optimizer_settings = _optimizer_settings(optimizer, lr, momentum, nesterov, weight_decay)
     check_output(output)
     if dump is not None:
@@ -138,6 +149,7 @@ def export(
     with silenced():
         from daf.exporter.division import LFC_BLOCK, Division
         from daf.exporter.pipeline import N_PHASES, Options, export_program
+        from daf.exporter.plan_update import Update
 
     progress = _Progress(N_PHASES, quiet)
     options = Options(
@@ -149,6 +161,7 @@ def export(
         division=Division(lfc_block or LFC_BLOCK, hfc_bits),
         budget_bytes=budget,
         importance=importance or ("calibrated" if calibrate else "uniform"),
+        update=Update(update[0], update[1], **chosen_update),  # type: ignore[arg-type]
         dynamic_batch=dynamic_batch,
         dump=dump,
     )
@@ -160,6 +173,12 @@ def export(
         _calibrate(exported, calibrate, quiet)
     if not quiet:
         click.echo(summary(exported))
+    if exported.update.norms_without_statistics:
+        click.echo(
+            f"warning: {exported.update.norms_without_statistics} batch normalisations have no statistics yet, and "
+            f"--update {options.update.name} does not gather them; start from trained weights",
+            err=True,
+        )
     return _check(exported) if check_step else Exit.OK
 
 
@@ -222,12 +241,13 @@ def summary(exported: Export) -> str:
         ("activations kept", f"{len(kept)} tensors, {format_bytes(memory['activations'])}"),
         *_schemes(manifest),
         *_attention(exported),
+        *_update(manifest),
         ("planned arena", format_bytes(memory["arena"])),
         ("  of it gradients, at most", format_bytes(memory["gradients"])),
         ("predicted peak", format_bytes(memory["peak"])),
         *(
             (f"  {part}", format_bytes(memory[part]))
-            for part in ("weights", "constants", "optimizer", "arena", "pool", "workspace")
+            for part in ("weights", "constants", "optimizer", "arena", "pool", "workspace", "batch", "runtime")
         ),
         ("program", f"{exported.written.program} ({format_bytes(manifest['program']['size_bytes'])})"),
     ]
@@ -248,6 +268,30 @@ def _schemes(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     for scheme, (n, raw, stored) in sorted(totals.items(), key=lambda item: -item[1][1]):
         rows.append((f"  {scheme}", f"{n} tensors, {format_bytes(raw)} in {format_bytes(stored)}"))
     return rows
+
+
+def _update(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    """What the update leaves out of dense training; nothing to say where it is that."""
+    update, memory = manifest["update"], manifest["memory"]
+    if "dense" not in update:
+        return []
+    rows = [("update", update["mode"])]
+    if layers := update.get("layers"):
+        rotation = f"chosen anew every {update['rotate_every']} steps" if update["rotate_every"] else "chosen once"
+        n_channels, n_chosen = (sum(layer[key] for layer in layers) for key in ("channels", "chosen"))
+        rows += [
+            ("  layers", f"{len(layers)}, from {layers[0]['name']} on"),
+            ("  channels", f"{n_chosen} of {n_channels} by {update['select']}, {rotation}"),
+        ]
+    for part in ("activations", "gradients", "optimizer"):
+        dense, kept = update["dense"][part], memory[part]
+        if dense:
+            rows.append((f"  {part}", f"{format_bytes(kept)}, dense {format_bytes(dense)}: {_less(kept, dense)}"))
+    return rows
+
+
+def _less(kept: int, dense: int) -> str:
+    return f"{100 * (1 - kept / dense):.1f} % less" if kept <= dense else f"{kept / dense:.1f}x"
 
 
 def _attention(exported: Export) -> list[tuple[str, str]]:

@@ -8,17 +8,15 @@ placeholder, and a placeholder's target must equal its name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from executorch.exir.dialects._ops import ops as exir_ops
-from torch import Tensor
 from torch.export.exported_program import ExportedProgram
 from torch.export.graph_signature import (
     InputKind,
-    InputSpec,
     OutputKind,
     OutputSpec,
     TensorArgument,
@@ -26,7 +24,51 @@ from torch.export.graph_signature import (
 from torch.fx import Node
 
 from daf.exporter.graph import CLOCK, LEARNING_RATE, GraphEditor, gradients, inputs_of_kind
+from daf.exporter.passes.select_channels import index_name
 from daf.exporter.split_gradient import n_blocks, split_gradient
+
+if TYPE_CHECKING:
+    from daf.exporter.plan_update import UpdateLayer
+
+# What the session chooses the channels of a weight by, beside the optimizer's own state (`<parameter>.<kind>`):
+# index        int64[2, chosen]   channels, and the step since which each is chosen
+# square_grad  float32[chosen]    sum of the squared norms of their gradients since the last rotation
+# score        float32[channels]  running average of those of every channel seen
+# n_visits     int64[channels]    how often each was chosen anew
+INDEX_STATE = ("index", "square_grad", "score", "n_visits")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A gradient of rows of the weight, from `first` on; all of them, mostly."""
+
+    first: int = 0
+    tensors: tuple[Node, ...] = ()
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return (self.first,)
+
+
+@dataclass(frozen=True)
+class ChosenChannels:
+    """A gradient of the channels that an index names."""
+
+    index: Node
+    square_grad: Node  # where the operator adds up the squared norms of each channel's gradients
+    axis: int
+    block: int
+
+    @property
+    def tensors(self) -> tuple[Node, ...]:
+        return (self.square_grad, self.index)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return (self.axis, self.block)
+
+
+Place = Rows | ChosenChannels
 
 
 @dataclass(frozen=True)
@@ -41,14 +83,15 @@ class Sgd:
     def slots(self) -> tuple[str, ...]:
         return ("momentum_buffer",) if self.momentum else ()
 
-    def update(self, edit: GraphEditor, weight: Node, state: list[Node], grad: Node, first_row: int) -> Node:
+    def update(self, edit: GraphEditor, weight: Node, state: list[Node], grad: Node, place: Place) -> Node:
         lr = edit.runtime_input(LEARNING_RATE)
         daf = exir_ops.edge.daf
         if not self.momentum:
-            return edit.call(daf.sgd_.default, weight, grad, lr, self.weight_decay, first_row)
-        clock = edit.runtime_input(CLOCK)
-        settings = (self.momentum, 0.0, self.weight_decay, self.nesterov)
-        return edit.call(daf.sgd_momentum_.default, weight, *state, grad, lr, clock, *settings, first_row)
+            operator = daf.sgd_channels_ if isinstance(place, ChosenChannels) else daf.sgd_
+            return edit.call(operator.default, weight, *place.tensors, grad, lr, self.weight_decay, *place.numbers)
+        operator = daf.sgd_momentum_channels_ if isinstance(place, ChosenChannels) else daf.sgd_momentum_
+        settings = (edit.runtime_input(CLOCK), self.momentum, 0.0, self.weight_decay, self.nesterov)
+        return edit.call(operator.default, weight, *state, *place.tensors, grad, lr, *settings, *place.numbers)
 
 
 @dataclass(frozen=True)
@@ -64,10 +107,12 @@ class AdamW:
     def slots(self) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq")
 
-    def update(self, edit: GraphEditor, weight: Node, state: list[Node], grad: Node, first_row: int) -> Node:
+    def update(self, edit: GraphEditor, weight: Node, state: list[Node], grad: Node, place: Place) -> Node:
         lr, clock = edit.runtime_input(LEARNING_RATE), edit.runtime_input(CLOCK)
-        settings = (self.beta1, self.beta2, self.eps, self.weight_decay)
-        return edit.call(exir_ops.edge.daf.adamw_.default, weight, *state, grad, lr, clock, *settings, first_row)
+        daf = exir_ops.edge.daf
+        operator = daf.adamw_channels_ if isinstance(place, ChosenChannels) else daf.adamw_
+        settings = (clock, self.beta1, self.beta2, self.eps, self.weight_decay)
+        return edit.call(operator.default, weight, *state, *place.tensors, grad, lr, *settings, *place.numbers)
 
 
 @dataclass(frozen=True)
@@ -88,8 +133,16 @@ def optimizer_state_name(parameter: str, slot: str) -> str:
     return f"{parameter}.{slot}"
 
 
-def fuse_optimizer(program: ExportedProgram, optimizer: Sgd | AdamW, activation_bytes: int) -> None:
-    """`activation_bytes` are kept for backward: what the size of a gradient is judged by."""
+def fuse_optimizer(
+    program: ExportedProgram,
+    optimizer: Sgd | AdamW,
+    activation_bytes: int,
+    update_layers: Mapping[str, UpdateLayer] | None = None,
+) -> None:
+    """`activation_bytes` are kept for backward: what the size of a gradient is judged by.
+
+    The optimizer's state of a weight in `update_layers` is [chosen channel, its weights].
+    """
     edit = GraphEditor(program)
     signature = program.graph_signature
     weights = inputs_of_kind(program, InputKind.PARAMETER)
@@ -98,30 +151,48 @@ def fuse_optimizer(program: ExportedProgram, optimizer: Sgd | AdamW, activation_
     mutated: list[tuple[Node, str]] = []
     for name, grad in trained.items():
         weight = weights[name]
-        state = [_add_state(edit, optimizer_state_name(name, slot), weight) for slot in optimizer.slots]
+        layer = (update_layers or {}).get(name)
+        shape = list(weight.meta["val"].shape) if layer is None else [layer.n_chosen, layer.slice_elements]
+        slots = [optimizer_state_name(name, slot) for slot in optimizer.slots]
+        state = [edit.add_buffer(slot, torch.zeros(shape)) for slot in slots]
+        mutated += [(weight, name), *zip(state, slots, strict=True)]
+        channels = None if layer is None else _add_channels(edit, layer, mutated)
         place = max([grad, *_readers(weight)], key=order.__getitem__)
         with edit.graph.inserting_before(place.next):
-            for first_row, block in _blocks(edit, grad, activation_bytes):
+            blocks: Iterable[tuple[Place, Node]] = (
+                _blocks(edit, grad, activation_bytes) if channels is None else [(channels, grad)]
+            )
+            for rows, block in blocks:
                 block.meta["daf_role"] = "gradient"
-                update = optimizer.update(edit, weight, state, block, first_row)
+                update = optimizer.update(edit, weight, state, block, rows)
                 update.meta["daf_phase"] = "update"
-        mutated += [(weight, name)]
-        mutated += [(s, optimizer_state_name(name, slot)) for s, slot in zip(state, optimizer.slots, strict=True)]
     parameters_to_buffers(program, set(trained))
     _replace_outputs(program, mutated)
     assert all(spec.kind != OutputKind.GRADIENT_TO_PARAMETER for spec in signature.output_specs)
     edit.finish()
 
 
-def _blocks(edit: GraphEditor, grad: Node, activation_bytes: int) -> Iterator[tuple[int, Node]]:
+def _add_channels(edit: GraphEditor, layer: UpdateLayer, mutated: list[tuple[Node, str]]) -> ChosenChannels:
+    """The state that the session chooses channels by. It writes the index, between steps: for the planner, the graph
+    changes it too."""
+    index = inputs_of_kind(edit.program, InputKind.BUFFER)[index_name(layer.parameter)]
+    square_grad = edit.add_buffer(f"{layer.parameter}.square_grad", torch.zeros(layer.n_chosen))
+    score = edit.add_buffer(f"{layer.parameter}.score", torch.zeros(layer.channels.n))
+    n_visits = edit.add_buffer(f"{layer.parameter}.n_visits", torch.zeros(layer.channels.n, dtype=torch.int64))
+    nodes = (index, square_grad, score, n_visits)
+    mutated += [(node, f"{layer.parameter}.{kind}") for kind, node in zip(INDEX_STATE, nodes, strict=True)]
+    return ChosenChannels(index, square_grad, layer.channels.axis, layer.channels.block)
+
+
+def _blocks(edit: GraphEditor, grad: Node, activation_bytes: int) -> Iterator[tuple[Rows, Node]]:
     blocks = n_blocks(grad, activation_bytes)
     if blocks == 1:
-        yield 0, grad
+        yield Rows(), grad
         return
     for first_row, block in split_gradient(edit, grad, blocks):
         for node in (block, *block.all_input_nodes):
             node.meta.setdefault("daf_phase", "backward")
-        yield first_row, block
+        yield Rows(first_row), block
 
 
 def parameters_to_buffers(program: ExportedProgram, names: set[str]) -> None:
@@ -149,23 +220,6 @@ def _readers(weight: Node) -> list[Node]:
         if "view" in str(node.target) or "squeeze" in str(node.target):
             pending.extend(node.users)
     return found
-
-
-def _add_state(edit: GraphEditor, name: str, like: Node) -> Node:
-    """A zero buffer of the shape of a parameter, placed before the user's inputs."""
-    program = edit.program
-    user_inputs = inputs_of_kind(program, InputKind.USER_INPUT)
-    first = next(iter(user_inputs.values()))
-    with edit.graph.inserting_before(first):
-        node = edit.graph.placeholder(f"state_{name.replace('.', '_')}")
-    node.target = node.name
-    value: Tensor = like.meta["val"].detach()
-    node.meta["val"] = value
-    specs = program.graph_signature.input_specs
-    place = next(i for i, spec in enumerate(specs) if spec.kind == InputKind.USER_INPUT)
-    specs.insert(place, InputSpec(InputKind.BUFFER, TensorArgument(node.name), target=name, persistent=True))
-    program.state_dict[name] = torch.zeros(list(value.shape), dtype=value.dtype)
-    return node
 
 
 def _replace_outputs(program: ExportedProgram, mutated: list[tuple[Node, str]]) -> None:

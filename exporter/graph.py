@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch.export.exported_program import ExportedProgram
-from torch.export.graph_signature import InputKind, InputSpec, OutputKind, TensorArgument
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
 from torch.fx import Graph, Node
 from torch.utils import _pytree as pytree
 
@@ -90,6 +90,28 @@ class GraphEditor:
             InputSpec(InputKind.USER_INPUT, TensorArgument(node.name), target=None)
         )
         return node
+
+    def add_buffer(self, name: str, value: torch.Tensor) -> Node:
+        """State of the program's own, before the user's inputs. A buffer that nothing changes is a constant."""
+        first = next(iter(inputs_of_kind(self.program, InputKind.USER_INPUT).values()))
+        with self.graph.inserting_before(first):
+            node = self.graph.placeholder(f"state_{name.replace('.', '_')}")
+        node.target = node.name
+        with self._fake_mode:
+            node.meta["val"] = torch.empty(list(value.shape), dtype=value.dtype)
+        specs = self.program.graph_signature.input_specs
+        place = next(i for i, spec in enumerate(specs) if spec.kind == InputKind.USER_INPUT)
+        specs.insert(place, InputSpec(InputKind.BUFFER, TensorArgument(node.name), target=name, persistent=True))
+        self.program.state_dict[name] = value
+        return node
+
+    def remove_outputs(self, is_removed: Callable[[OutputSpec], bool]) -> None:
+        """What only they needed goes with finish()."""
+        output = self.graph.output_node()
+        specs = self.program.graph_signature.output_specs
+        kept = [pair for pair in zip(specs, output.args[0], strict=True) if not is_removed(pair[0])]  # type: ignore[arg-type]
+        specs[:] = [spec for spec, _ in kept]
+        output.args = (tuple(node for _, node in kept),)
 
     def finish(self) -> None:
         self.graph.eliminate_dead_code()

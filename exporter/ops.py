@@ -15,7 +15,8 @@ from torch import Tensor
 from daf.exporter.define_operator import defines, library
 
 # Operators that update their first argument in place: they run in the program only, never while tracing. `grad` may be
-# of a block of rows (the first axis), which begins at `first_row`.
+# of a block of rows (the first axis), which begins at `first_row`. Those with channels in their name update the
+# channels that index[0] names, of `block` entries along `axis` each; their state is [channel, its weights].
 IN_PLACE: dict[str, str] = {
     "sgd_": "(Tensor(a!) self, Tensor grad, Tensor lr, float weight_decay, int first_row) -> Tensor(a!)",
     "sgd_momentum_": (
@@ -25,6 +26,20 @@ IN_PLACE: dict[str, str] = {
     "adamw_": (
         "(Tensor(a!) self, Tensor(b!) exp_avg, Tensor(c!) exp_avg_sq, Tensor grad, Tensor lr, Tensor clock, "
         "float beta1, float beta2, float eps, float weight_decay, int first_row) -> Tensor(a!)"
+    ),
+    "sgd_channels_": (
+        "(Tensor(a!) self, Tensor(b!) square_grad, Tensor index, Tensor grad, Tensor lr, float weight_decay, int axis, "
+        "int block) -> Tensor(a!)"
+    ),
+    "sgd_momentum_channels_": (
+        "(Tensor(a!) self, Tensor(b!) momentum_buffer, Tensor(c!) square_grad, Tensor index, Tensor grad, Tensor lr, "
+        "Tensor clock, float momentum, float dampening, float weight_decay, bool nesterov, int axis, int block)"
+        " -> Tensor(a!)"
+    ),
+    "adamw_channels_": (
+        "(Tensor(a!) self, Tensor(b!) exp_avg, Tensor(c!) exp_avg_sq, Tensor(d!) square_grad, Tensor index, "
+        "Tensor grad, Tensor lr, Tensor clock, float beta1, float beta2, float eps, float weight_decay, int axis, "
+        "int block) -> Tensor(a!)"
     ),
 }
 
@@ -152,6 +167,12 @@ def convolution_weight_grad(
     groups: int,
 ) -> Tensor:
     return grad.new_empty([grad.shape[1], x.shape[1] // groups, *kernel_size])
+
+
+@defines("(Tensor x, Tensor index, int groups, int block) -> Tensor")
+def gather_channels(x: Tensor, index: Tensor, groups: int, block: int) -> Tensor:
+    """The channels index[0] of each of `groups` along axis 1 of x; a channel is `block` entries there."""
+    return x.new_empty([x.shape[0], groups * index.shape[1] * block, *x.shape[2:]])
 
 
 # ---- normalisation ----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,6 @@ from daf.exporter.compress_activations import StorePlan, compress_activations
 from daf.exporter.division import Division
 from daf.exporter.find_saved import SavedActivation, find_saved
 from daf.exporter.fuse_optimizer import NoOptimizer, Optimizer, fuse_optimizer, parameters_to_buffers
-from daf.exporter.graph import gradients
 from daf.exporter.load import ModelFile
 from daf.exporter.lower import PREDICT, TRAIN, LoweredProgram, check_operators, lower, to_edge
 from daf.exporter.passes.convert_elementwise import convert_elementwise
@@ -36,6 +35,7 @@ from daf.exporter.passes.fuse_cross_entropy import fuse_cross_entropy
 from daf.exporter.passes.fuse_gemm_terms import fuse_gemm_terms
 from daf.exporter.passes.fuse_masked_softmax import fuse_masked_softmax
 from daf.exporter.passes.remove_noops import remove_noops
+from daf.exporter.plan_update import Update, UpdatePlan, plan_update
 from daf.exporter.schemes import (
     DEFAULT_BITS,
     ActivationMode,
@@ -61,6 +61,7 @@ class Options:
     budget_bytes: int | None = None  # for arena, pool and workspace together
     division: Division = field(default_factory=Division)
     importance: str = "uniform"  # by what stored activations share their bits
+    update: Update = field(default_factory=Update)
     dynamic_batch: bool = False
     dump: Path | None = None
 
@@ -74,7 +75,7 @@ class Export:
     batch: tuple[Tensor, ...]
     names: list[str]  # of the batch's tensors
     programs: dict[str, ExportedProgram] = field(default_factory=dict)
-    trained: dict[str, int] = field(default_factory=dict)  # parameter -> bytes
+    update: UpdatePlan = field(default_factory=UpdatePlan)
     saved: list[SavedActivation] = field(default_factory=list)
     schemes: list[AssignedScheme] = field(default_factory=list)
     attention: list[Attention] = field(default_factory=list)
@@ -82,6 +83,11 @@ class Export:
     sensitivities: dict[str, float] = field(default_factory=dict)  # stored activation -> importance, when calibrated
     lowered: LoweredProgram | None = None
     written: WrittenProgram | None = None
+
+    @property
+    def trained(self) -> dict[str, int]:
+        """Parameter -> bytes."""
+        return self.update.trained
 
     def sensitivity(self, entry: AssignedScheme) -> float:
         """Without calibration, the same for every element."""
@@ -110,12 +116,8 @@ def canonicalize(export: Export) -> None:
         fuse_cross_entropy(program)
 
 
-def plan_update(export: Export) -> None:
-    """Dense: every parameter with a gradient is trained, whole."""
-    parameters = dict(export.model.named_parameters(remove_duplicate=False))
-    export.trained = {
-        name: parameters[name].numel() * parameters[name].element_size() for name in gradients(export.programs[TRAIN])
-    }
+def plan(export: Export) -> None:
+    export.update = plan_update(export, export.programs[TRAIN])
 
 
 def find_saved_activations(export: Export) -> None:
@@ -124,14 +126,16 @@ def find_saved_activations(export: Export) -> None:
 
 def assign(export: Export) -> None:
     options = export.options
-    export.schemes = assign_schemes(export.saved, options.activations, options.bits)
+    # Where most of an activation is not kept, neither is it for the sign of its elements.
+    exact_masks = options.update.mode != "dense" and not options.dynamic_batch
+    export.schemes = assign_schemes(export.saved, options.activations, options.bits, exact_masks)
     if options.activations == "division":
         export.schemes = divide(export.schemes, export.batch[0].shape[0], options.division)
     export.attention = find_attention(export.schemes)
 
 
 def compress(export: Export) -> None:
-    if export.options.activations != "fp32":
+    if any(scheme.name != "keep" for scheme in export.schemes):
         export.store = compress_activations(export.programs[TRAIN], export.schemes)
 
 
@@ -159,7 +163,7 @@ def fuse(export: Export) -> None:
         largest = max((scheme.activation.raw_bytes for scheme in export.schemes), default=0)
         kept = sum(scheme.stored_bytes(scheme.bits or DEFAULT_BITS) for scheme in export.schemes)
         activation_bytes = max(4 * largest, kept)
-        fuse_optimizer(export.programs[TRAIN], optimizer, activation_bytes)
+        fuse_optimizer(export.programs[TRAIN], optimizer, activation_bytes, export.update.sparse)
         parameters_to_buffers(export.programs[PREDICT], set(export.trained))
 
 
@@ -183,7 +187,7 @@ class Phase:
 PHASES: tuple[Phase, ...] = (
     Phase("capture", capture),
     Phase("canonicalize", canonicalize),
-    Phase("plan update", plan_update),
+    Phase("plan update", plan),
     Phase("find saved activations", find_saved_activations),
     Phase("assign schemes", assign),
     Phase("compress activations", compress),
@@ -195,20 +199,62 @@ PHASES: tuple[Phase, ...] = (
 N_PHASES = len(PHASES) + 1  # and "load", which makes the Export
 
 
-def export_program(options: Options, on_phase: Callable[[int, str], None] = lambda i, name: None) -> Export:
-    """Runs all phases. `on_phase(number, name)` is called before each."""
+OnPhase = Callable[[int, str], None]
+
+
+def export_program(options: Options, on_phase: OnPhase = lambda number, name: None) -> Export:
+    """Runs all phases. `on_phase(number, name)` is called before each.
+
+    A sparse update that chooses its layers itself takes fewer of them where the budget would not do.
+    """
+    from daf.exporter.write import BudgetTooSmallError
+
     on_phase(1, "load")
+    export = _load(options)
+    try:
+        _run_phases(export, on_phase)
+    except BudgetTooSmallError:
+        n_layers = len(export.update.layers)
+        if n_layers < 2 or options.update.layers is not None:
+            raise
+        on_phase(N_PHASES, "fit to the budget")
+        return _export_fewer_layers(options, n_layers)
+    return export
+
+
+def _export_fewer_layers(options: Options, too_many: int) -> Export:
+    """With as many update layers as the budget allows, at least one: the export that succeeds last stays."""
+    from daf.exporter.write import BudgetTooSmallError
+
+    def attempt(n_layers: int) -> Export:
+        export = _load(replace(options, update=replace(options.update, layers=n_layers)))
+        _run_phases(export, lambda number, name: None)
+        return export
+
+    n_layers, best = 1, attempt(1)
+    while n_layers + 1 < too_many:
+        middle = (n_layers + too_many) // 2
+        try:
+            n_layers, best = middle, attempt(middle)
+        except BudgetTooSmallError:
+            too_many = middle
+    return best
+
+
+def _load(options: Options) -> Export:
     with torch.random.fork_rng(devices=[]):
-        export = load(options)
+        return load(options)
+
+
+def _run_phases(export: Export, on_phase: OnPhase) -> None:
     for number, phase in enumerate(PHASES, start=2):
         on_phase(number, phase.name)
         phase.run(export)
         if export.lowered is None:
             for program in export.programs.values():
                 verify(program, phase.name)
-        if options.dump is not None:
+        if export.options.dump is not None:
             _dump(export, number, phase.name)
-    return export
 
 
 def _dump(export: Export, number: int, phase: str) -> None:

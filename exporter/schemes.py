@@ -113,11 +113,16 @@ def planes_bytes(n_elements: int, bits: int, map: MapEncoding | None = None) -> 
     return beside + groups * GROUP_ELEMENTS // 8 * bits
 
 
-def assign_schemes(saved: list[SavedActivation], mode: ActivationMode, bits: int | None = None) -> list[AssignedScheme]:
-    """fp32: every activation is kept as it is. `bits`: of all that are stored, if that is decided already."""
+def assign_schemes(
+    saved: list[SavedActivation], mode: ActivationMode, bits: int | None = None, exact_masks: bool = False
+) -> list[AssignedScheme]:
+    """fp32: every activation is kept as it is; with `exact_masks`, as a mask where backward needs no more.
+
+    `bits`: of all that are stored, if that is decided already.
+    """
     max_terms = MAX_TERMS if mode == "daf" and (bits is None or bits <= MAX_DERIVED_BITS) else 0
     if mode == "fp32":
-        return [AssignedScheme(activation, "keep") for activation in saved]
+        return [_mask_or_keep(activation, exact_masks) for activation in saved]
     assigned: dict[Node, AssignedScheme] = {}
     for activation in saved:  # in the order of forward: what a value derives from is assigned before it
         assigned[activation.node] = _compress(activation, assigned, max_terms)
@@ -132,6 +137,13 @@ def divide(schemes: list[AssignedScheme], batch_size: int, division: Division) -
 def _divide(scheme: AssignedScheme, batch_size: int, division: Division) -> AssignedScheme:
     map, bits = encode_maps(scheme.activation.node, batch_size, division)
     return replace(scheme, value="planes" if map is None else "division", map=map, bits=bits)
+
+
+def _mask_or_keep(activation: SavedActivation, exact_masks: bool) -> AssignedScheme:
+    node = activation.node
+    if exact_masks and all(passes_by_mask(reader, node) for reader in backward_readers(node)):
+        return AssignedScheme(activation, "none", mask=True)
+    return AssignedScheme(activation, "keep")
 
 
 def _compress(activation: SavedActivation, assigned: Mapping[Node, AssignedScheme], max_terms: int) -> AssignedScheme:

@@ -160,6 +160,7 @@ class Session {
     result["gradients"] = parts.gradients;
     result["pool"] = parts.pool;
     result["workspace"] = parts.workspace;
+    result["batch"] = parts.batch;
     return result;
   }
 

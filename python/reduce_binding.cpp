@@ -7,7 +7,7 @@
 
 #include "runtime_ops/gpu/bench.h"
 #include "runtime_ops/session/error.h"
-#include "runtime_ops/session/reduce_table.h"
+#include "runtime_ops/session/tune_reduce.h"
 
 namespace py = pybind11;
 
@@ -52,22 +52,6 @@ HybridOptions all_backends() {
   return options;
 }
 
-std::string tune_file(const std::string& path, const std::vector<int64_t>& sizes,
-                      bool tries_software, const std::function<void(int64_t)>& on_size) {
-  HybridOptions options = all_backends();
-  options.tries_software = tries_software;
-  HybridReducer reducer(options);
-  if (!reducer.has_gpu()) return "";
-  reducer.load_table(load_reduce_table(path, reducer.table_key()));
-  bench::tune(reducer, sizes, on_size);
-  if (!reducer.failure().empty())
-    throw DafError(Exit::kDevice, "cannot tune: " + reducer.failure());
-  if (!save_reduce_table(path, reducer.table_key(), reducer.table())) {
-    throw DafError(Exit::kOutput, "cannot write " + path + "; choose another place");
-  }
-  return reducer.table_key();
-}
-
 std::unique_ptr<bench::Reduce> make_bench(const std::string& backend, int64_t n) {
   try {
     const Backend chosen = backend == "vulkan"   ? Backend::kVulkan
@@ -103,7 +87,8 @@ py::dict reducer_dict(const HybridReducer& reducer) {
 
 void bind_reduce(py::module_& m) {
   m.def("reduce_devices", [] { return probed_list(HybridReducer(all_backends())); });
-  m.def("tune_reduce", &tune_file, py::arg("path"), py::arg("sizes"), py::arg("tries_software"),
+  m.def("tuned_sizes", &tuned_sizes);
+  m.def("tune_reduce", &tune_reduce, py::arg("path"), py::arg("sizes"), py::arg("tries_software"),
         py::arg("on_size"));
   using bench::Reduce;
   py::class_<Reduce>(m, "BenchReduce")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import platform
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -80,3 +82,14 @@ def plain_export(tmp_path_factory: pytest.TempPathFactory) -> Export:
     from zoo_settings import SMALL
 
     return export_model("mlp_digits", tmp_path_factory.mktemp("plain_export"), NoOptimizer(), SMALL["mlp_digits"])
+
+
+@pytest.fixture(scope="session")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runner for this machine, in a folder with its libraries as it lies on a device."""
+    from daf.tools.adb.bundle import find_bundle
+
+    folder = tmp_path_factory.mktemp("runner")
+    for path in find_bundle(f"linux-{platform.machine()}", "this machine").files:
+        shutil.copy(path, folder)
+    return folder / "daf_runner"

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from daf.tools import bench_accuracy
 from daf.tools.bench_accuracy import AccuracyCase
+from daf.tools.bench_report import as_json
 from daf.tools.bench_step import StepCase
 
 
@@ -17,8 +17,7 @@ def test_every_kind_is_trained_and_tested(
     monkeypatch.delenv("DAF_DATA_DIR", raising=False)
     digits = AccuracyCase(StepCase("mlp_digits", 32), 60, 0.1)
     elsewhere = AccuracyCase(StepCase("resnet18", 8), 1, 0.1, needs_data=True)
-    bench_accuracy.run_bench([digits, elsewhere], 1, False, 1, tmp_path / "b.json")
-    results = json.loads((tmp_path / "b.json").read_text())["results"]
+    results = as_json(bench_accuracy.run_bench([digits, elsewhere], 1, False, 1))["results"]
     kinds = [result["setting"].split("1 seeds, ")[1].split(", ") for result in results]
     assert [" ".join(kind[:2]) for kind in kinds[:-1]] == [
         "fp32",

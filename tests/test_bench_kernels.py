@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from daf.tools import bench_kernels
+from daf.tools.bench_report import as_json
 
 
 def test_every_kernel_is_compared_with_a_peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,8 +14,7 @@ def test_every_kernel_is_compared_with_a_peer(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(bench_kernels, "ZOO_PRODUCTS", ((8, 9, 10),))
     layer = bench_kernels.Layer((1, 4, 5, 5), (6, 4, 3, 3), (1, 6, 5, 5), 1, 1, 1)
     monkeypatch.setattr(bench_kernels, "_layers", lambda model, settings: bench_kernels.Counter({layer: 2}))
-    bench_kernels.run_bench([1], 1, False, tmp_path / "k.json")
-    results = json.loads((tmp_path / "k.json").read_text())["results"]
+    results = as_json(bench_kernels.run_bench([1], 1, False))["results"]
     by_name = {result["name"] for result in results}
     assert {"gemm", "convolution forward", "convolutions backward", "layer_norm backward", "adamw"} <= by_name
     assert all(result["ratio"] == pytest.approx(result["ours"] / result["peer_value"]) for result in results)

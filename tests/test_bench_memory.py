@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,14 +7,14 @@ import torch
 from torch import nn
 
 from daf.tools import bench_memory, bench_step
+from daf.tools.bench_report import as_json
 from daf.tools.eager_memory import QuantizedSavedTensors, measure_eager
 
 
 def test_kept_for_backward_peak_and_time_have_a_peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_memory, "MIN_SLICE_S", 0.0)
     case = bench_step.StepCase("resnet18", 4, {"width": "8"})
-    bench_memory.run_bench([case], None, 1, tmp_path / "b.json")
-    results = json.loads((tmp_path / "b.json").read_text())["results"]
+    results = as_json(bench_memory.run_bench([case], None, 1))["results"]
     kept = {result["setting"]: result for result in results if "kept" in result["name"]}
     fp32, daf = kept["width=8, batch 4, fp32"], kept["width=8, batch 4, daf"]
     assert 0.8 < fp32["ratio"] < 1.05, "the fp32 program keeps what PyTorch keeps"

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,8 +7,21 @@ from click.testing import CliRunner
 
 from daf.tools import bench_step
 from daf.tools.bench import bench
+from daf.tools.bench_report import as_json
 
-KEYS = {"name", "setting", "ours", "peer", "peer_value", "ratio", "unit", "spread"}
+KEYS = {
+    "name",
+    "setting",
+    "ours",
+    "peer",
+    "peer_value",
+    "ratio",
+    "unit",
+    "spread",
+    "more_is_better",
+    "hardware",
+    "versions",
+}
 
 
 def test_results_have_a_ratio_against_the_peer_of_the_same_run(
@@ -17,8 +29,7 @@ def test_results_have_a_ratio_against_the_peer_of_the_same_run(
 ) -> None:
     monkeypatch.setattr(bench_step, "MIN_SLICE_S", 0.0)
     case = bench_step.StepCase("mlp_digits", 4, {"width": "8"})
-    bench_step.run_bench([case], [1, 2], 2, True, tmp_path / "b.json")
-    one, two = json.loads((tmp_path / "b.json").read_text())["results"]
+    one, two = as_json(bench_step.run_bench([case], [1, 2], 2, True))["results"]
     assert set(one) == set(two) == KEYS
     assert one["setting"] == "width=8, batch 4, 1 thread"
     assert two["setting"] == "width=8, batch 4, 2 threads"
@@ -31,8 +42,7 @@ def test_results_have_a_ratio_against_the_peer_of_the_same_run(
 
 def test_executorch_alone_is_a_peer_where_it_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_step, "MIN_SLICE_S", 0.0)
-    bench_step.run_bench([bench_step.STOCK_CASE], [1], 1, False, tmp_path / "b.json")
-    eager, stock = json.loads((tmp_path / "b.json").read_text())["results"]
+    eager, stock = as_json(bench_step.run_bench([bench_step.STOCK_CASE], [1], 1, False))["results"]
     assert "PyTorch" in eager["peer"]
     assert "ExecuTorch" in stock["peer"]
 

@@ -83,6 +83,36 @@ def test_equals_a_run_on_this_machine(device: TestDevice, cnn_program: Path, dig
     assert_clean(device)
 
 
+def test_tune_leaves_the_table_where_runs_look(device: TestDevice, tmp_path: Path) -> None:
+    refused = device.daf("tune", "--device", device.spec, "--software")
+    assert refused.returncode == Exit.DEVICE
+    assert f"cannot tune {device.spec}: no GPU can be used there" in refused.stderr
+    assert_clean(device)
+
+    # No driver is there. What a runner with one does, test_reduce.py shows; here is what the host makes of it.
+    runner = device.folder / "runner" / "daf_runner"
+    real = runner.rename(runner.with_name("real"))
+    try:
+        rows = [
+            {"type": "tuned", "size": 4096},
+            {"type": "table", "device": "GPU"},
+            {"type": "exit", "code": 0, "error": None},
+        ]
+        says = "".join(f"echo '{json.dumps(row)}'\n" for row in rows)
+        runner.write_text(f"#!/bin/sh\n[ $1 = --tune ] || exec $(dirname $0)/real $1\necho '{{}}' > $2\n{says}")
+        runner.chmod(0o755)
+        done = device.daf("tune", "--device", device.spec, "-o", tmp_path / "table.json")
+        assert done.returncode == 0, done.stderr
+    finally:
+        real.rename(runner)
+    assert "4,096 values" in done.stdout
+    assert f"wrote {FOLDER}/reduce.json on {device.spec} for GPU" in done.stdout
+    assert (tmp_path / "table.json").read_text() == "{}\n"
+    table = device.folder / "reduce.json"
+    assert table.read_text() == "{}\n"
+    table.unlink()
+
+
 def test_progress_shows_loss_memory_and_temperature(device: TestDevice, cnn_program: Path) -> None:
     done = device.daf("run", cnn_program, "--steps", 2, "--device", device.spec)
     assert done.returncode == 0, done.stderr

@@ -34,7 +34,7 @@ def test_bits_per_element_are_those_of_the_formula(side: int, expected: float) -
     n = 64 * 4 * side * side
     block = min(8, side)
     formula = 2 + 16 * (side // block) ** 2 / side**2 + 32 / side**2
-    assert planes_bytes(n, bits, map) * 8 / n == formula
+    assert planes_bytes(n, bits, map) * 8 / n == pytest.approx(formula, rel=1e-12)
     assert formula == pytest.approx(expected, abs=0.006)
 
 

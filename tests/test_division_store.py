@@ -9,6 +9,8 @@ from division_reference import restored, rounding_noise
 
 from daf import native
 
+torch.set_num_threads(1)  # tests run side by side
+
 # Maps and blocks: pictures, with a rest that no block covers, of one block, of another form; tokens.
 SHAPES = [
     (20, 56, 56, 8, 8),
@@ -50,7 +52,7 @@ def test_planes_that_were_dropped_read_as_the_middle(read_bits: int) -> None:
 
 def test_every_value_takes_the_average_that_pytorch_upsamples_to_it() -> None:
     for block in (2, 3, 8, 64):
-        for size in range(block, 300):
+        for size in (*range(block, 100), *range(100, 300, 7)):
             x = torch.arange(float(size)).view(1, 1, size)  # what its average leaves of a value tells the two apart
             found = native.store_and_read(x.numpy(), 8, 8, (1, size, 1, block), seed=0, step=0)
             assert torch.equal(torch.from_numpy(found), restored(x, (1, block), 8, rounding_noise(size, 0, 0)))

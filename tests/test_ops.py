@@ -178,6 +178,58 @@ def test_adamw() -> None:
     assert_equal_to_float32(state, [expected.detach(), moments["exp_avg"], moments["exp_avg_sq"]], "state")
 
 
+def test_gather_channels() -> None:
+    x, index = rand(2, 12, 3, 2), torch.tensor([[0, 2], [7, 9]])
+    whole, grouped, blocks = run_all([("gather_channels", (x, index, *args)) for args in ((1, 1), (4, 1), (1, 2))])
+    assert torch.equal(whole, x[:, [0, 2]])
+    assert torch.equal(grouped, x[:, [0, 2, 3, 5, 6, 8, 9, 11]])
+    assert torch.equal(blocks, x[:, [0, 1, 4, 5]])
+
+
+@pytest.mark.parametrize(("axis", "block"), [(0, 1), (0, 2), (1, 1)])
+def test_optimizers_of_chosen_channels(axis: int, block: int) -> None:
+    """Each channel goes the way of a parameter of its own, with the steps that it has trained."""
+    shape, chosen, since, first_step = (6, 5, 2), [0, 2], [3, 1], 3
+    weight, lr = rand(*shape), torch.tensor([0.02])
+    entries = [[channel * block + i for i in range(block)] for channel in chosen]
+    places = [(slice(None),) * axis + (entry,) for entry in entries]
+    n = weight[places[0]].numel()
+    grads = [rand(*(2 * block if i == axis else size for i, size in enumerate(shape))) for _ in range(N_STEPS)]
+    index = torch.tensor([chosen, since])
+    state = [weight, torch.zeros(2, n), torch.zeros(2, n), torch.zeros(2)]
+    clock = torch.tensor([first_step, 0])
+    program = in_place_program(
+        "adamw_channels_", state, (index, grads[0], lr, clock, 0.8, 0.95, 1e-6, 0.1, axis, block)
+    )
+    state[1][1] = rand(n)  # of the one that has trained
+    before = [tensor.clone() for tensor in state]
+    for step, grad in enumerate(grads):
+        state = program([*state, index, grad, lr, torch.tensor([first_step + step, 0])])
+
+    changed = weight.clone()
+    for i, place in enumerate(places):
+        expected = weight[place].double().requires_grad_()
+        optimizer = torch.optim.AdamW([expected], lr=0.02, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1)
+        optimizer.state[expected] = {
+            "step": torch.tensor(float(first_step - since[i])),
+            "exp_avg": before[1][i].double().reshape(expected.shape),
+            "exp_avg_sq": before[2][i].double().reshape(expected.shape),
+        }
+        total = 0.0
+        for grad in grads:
+            part = grad[(slice(None),) * axis + (slice(i * block, (i + 1) * block),)]
+            expected.grad = part.double()
+            total += float(part.double().square().sum())
+            optimizer.step()
+        changed[place] = expected.detach().float()
+        moments = optimizer.state[expected]
+        found = [state[0][place], state[1][i].reshape(expected.shape), state[2][i].reshape(expected.shape)]
+        assert_equal_to_float32(found, [expected.detach(), moments["exp_avg"], moments["exp_avg_sq"]], "state")
+        assert float(state[3][i]) == pytest.approx(total, rel=1e-5)
+    others = changed == weight
+    assert torch.equal(state[0][others], weight[others])
+
+
 # ---- refusals ---------------------------------------------------------------------------------------------------
 
 _LINE = ([1], [0], [1], 1)  # stride, padding, dilation, groups
@@ -262,6 +314,11 @@ REFUSED: list[tuple[str, tuple[Any, ...], str]] = [
     ("dropout", (rand(3), _CLOCK, 1.5, 0), "p is 1.5"),
     ("dropout", (rand(3), torch.tensor([0]), 0.5, 0), "clock has shape [1], expected [2]"),
     ("sum_axes", (rand(2, 3), [2], False, False), "axis is 2"),
+    ("gather_channels", (rand(2, 4, 3), torch.tensor([[0, 4], [0, 0]]), 1, 1), "channel 4 is outside [0, 4)"),
+    ("gather_channels", (rand(2, 4, 3), torch.tensor([[-1], [0]]), 1, 1), "channel -1 is outside [0, 4)"),
+    ("gather_channels", (rand(2, 4, 3), torch.tensor([[1], [0]]), 3, 1), "4 channels do not make 3 groups"),
+    ("gather_channels", (rand(2, 4), torch.tensor([[1, 2]]), 1, 1), "index has shape [1, 2], expected [2, chosen]"),
+    ("gather_channels", (rand(2, 4), torch.tensor([[1], [0]]), 1, 3), "channels of 3 do not make up 4"),
 ]
 
 

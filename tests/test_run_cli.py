@@ -60,7 +60,7 @@ def test_trains_on_the_example_batch(program: Path) -> None:
     assert lines[0] == f"no --data: training on the example batch {example_path(program)}"
     assert lines[1].startswith("step  1/20  loss ")
     parts = [line.split("  ")[1] for line in lines if line.startswith("  ") and not line.startswith("    ")]
-    assert parts == ["weights", "constants", "optimizer", "arena", "pool", "workspace"]
+    assert parts == ["weights", "constants", "optimizer", "arena", "pool", "workspace", "batch"]
     first, last = next(line for line in lines if line.startswith("loss")).split()[1::2]
     assert float(last) < float(first)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
-import shutil
 import signal
 import subprocess
 from importlib import metadata
@@ -15,16 +13,6 @@ import pytest
 
 from daf.errors import Exit
 from daf.manifest import example_path, manifest_path
-from daf.tools.adb.bundle import find_bundle
-
-
-@pytest.fixture(scope="module")
-def runner(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bundle as it lies on a device."""
-    folder = tmp_path_factory.mktemp("runner")
-    for path in find_bundle(f"linux-{platform.machine()}", "this machine").files:
-        shutil.copy(path, folder)
-    return folder / "daf_runner"
 
 
 def start(runner: Path, request: Path) -> subprocess.Popen[str]:

@@ -101,7 +101,7 @@ def test_restore_continues_bit_for_bit(cnn_program: Path, batch: Arrays, tmp_pat
 def test_memory_is_what_the_manifest_predicts(session: native.Session, batch: Arrays, cnn_program: Path) -> None:
     session.step(batch)
     held, predicted = session.memory(), read_manifest(manifest_path(cnn_program)).memory
-    parts = {"weights", "constants", "optimizer", "arena", "activations", "gradients", "pool", "workspace"}
+    parts = {"weights", "constants", "optimizer", "arena", "activations", "gradients", "pool", "workspace", "batch"}
     assert held.keys() == parts
     for part in parts - {"constants", "workspace"}:  # of constants the manifest counts each method's
         assert held[part] == predicted[part], part

@@ -1,30 +1,73 @@
-"""`daf bench`: speed against PyTorch, measured in the same run."""
+"""`daf bench`: speed, memory and accuracy against peers that are measured in the same run."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from daf.cli_types import settings_option
-from daf.files import check_output
+
+if TYPE_CHECKING:
+    from daf.tools.bench_report import Outputs
+
+_FILE = click.Path(path_type=Path)
 
 
-@click.group(short_help="Measure speed against PyTorch.")
-def bench() -> None:
-    """Measure speed against PyTorch, on this machine, in the same run.
+def _outputs(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say what becomes of the results; the command gets them as `outputs`."""
+
+    @click.option("--json", "json_path", type=_FILE, help="Write the results here.")
+    @click.option("--html", type=_FILE, help="Write a page with them here; it needs no network.")
+    @click.option("--against", type=_FILE, help="Results of an earlier run: exit 1 if something is worse now.")
+    @wraps(command)
+    def with_outputs(*args: Any, json_path: Path | None, html: Path | None, against: Path | None, **given: Any) -> Any:
+        given["outputs"] = None
+        if click.get_current_context().invoked_subcommand is None:
+            from daf.tools.bench_report import Outputs
+
+            given["outputs"] = Outputs(json_path, html, against)
+        return command(*args, **given)
+
+    return with_outputs
+
+
+_quick = click.option("--quick", is_flag=True, help="Fewer and smaller cases, in less than a minute.")
+
+
+@click.group(short_help="Measure speed, memory and accuracy.", invoke_without_command=True)
+@_outputs
+@click.option("--quick", is_flag=True, help="Fewer and smaller cases, in about two minutes.")
+@click.pass_context
+def bench(context: click.Context, quick: bool, outputs: Outputs | None) -> None:
+    """Measure speed, memory and accuracy against peers, on this machine, in the same run.
 
     Both sides are run by turns, with the same number of threads. With one thread, processor time is measured, otherwise
     elapsed time. Values are medians over the repeats, the spread is that of the ratio.
+    Without the name of a suite, all of them are run.
+
+    \b
+    Examples:
+      daf bench --quick --html bench.html
+      daf bench step --json new.json --against old.json
     """
+    if context.invoked_subcommand is not None:
+        if quick:
+            raise click.UsageError(f"put options behind the suite: daf bench {context.invoked_subcommand} --quick")
+        return
+    assert outputs is not None
+    from daf.tools.bench_suites import run_all
+
+    outputs.write(run_all(quick), "what")
 
 
-_json = click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the results here.")
 _repeats = click.option("--repeats", type=click.IntRange(min=1), default=5, show_default=True)
 _threads = click.option(
     "--threads", type=click.IntRange(1, 256), multiple=True, default=(1, 2), show_default=True, help="May be repeated."
 )
-_quick = click.option("--quick", is_flag=True, help="Fewer and smaller cases, in less than a minute.")
 
 
 @bench.command(short_help="Time of a training step.")
@@ -33,7 +76,7 @@ _quick = click.option("--quick", is_flag=True, help="Fewer and smaller cases, in
 @click.option("--batch-size", "batch_sizes", type=click.IntRange(min=1), multiple=True, help="May be repeated.")
 @click.option("--optimizer", type=click.Choice(["sgd", "adamw"]), default="sgd", show_default=True)
 @click.option("--profile", is_flag=True, help="Show where the time goes, by operator.")
-@_json
+@_outputs
 @_repeats
 @_threads
 @_quick
@@ -43,7 +86,7 @@ def step(
     batch_sizes: tuple[int, ...],
     optimizer: str,
     profile: bool,
-    json_path: Path | None,
+    outputs: Outputs,
     repeats: int,
     threads: tuple[int, ...],
     quick: bool,
@@ -61,23 +104,21 @@ def step(
     """
     if model is None and (settings or batch_sizes):
         raise click.UsageError("--set and --batch-size need a MODEL")
-    if json_path is not None:
-        check_output(json_path)
     from daf.tools.bench_step import CASES, QUICK_CASES, StepCase, run_bench
 
     if model is not None:
         cases = tuple(StepCase(model, n, settings, optimizer) for n in batch_sizes or (8,))
     else:
         cases = QUICK_CASES if quick else CASES
-    run_bench(cases, threads, repeats, profile, json_path)
+    outputs.write(run_bench(cases, threads, repeats, profile), "step of")
 
 
 @bench.command(short_help="Speed of the kernels.")
-@_json
+@_outputs
 @_repeats
 @_threads
 @_quick
-def kernels(json_path: Path | None, repeats: int, threads: tuple[int, ...], quick: bool) -> None:
+def kernels(outputs: Outputs, repeats: int, threads: tuple[int, ...], quick: bool) -> None:
     """Measure matrix products, the convolutions of ResNet-18 and MobileNetV2, and passes over memory.
 
     Values are speeds: a ratio above 1 means that the kernel is faster than PyTorch's.
@@ -87,21 +128,19 @@ def kernels(json_path: Path | None, repeats: int, threads: tuple[int, ...], quic
       daf bench kernels --json kernels.json
       daf bench kernels --quick --threads 1
     """
-    if json_path is not None:
-        check_output(json_path)
     from daf.tools.bench_kernels import run_bench
 
-    run_bench(threads, repeats, quick, json_path)
+    outputs.write(run_bench(threads, repeats, quick), "kernel")
 
 
 @bench.command(short_help="Speed of reduction on Vulkan and OpenCL.")
 @click.option(
     "--backend", "backends", type=click.Choice(["vulkan", "opencl"]), multiple=True, help="May be repeated; else both."
 )
-@_json
+@_outputs
 @_repeats
 @_quick
-def reduce(backends: tuple[str, ...], json_path: Path | None, repeats: int, quick: bool) -> None:
+def reduce(backends: tuple[str, ...], outputs: Outputs, repeats: int, quick: bool) -> None:
     """Measure ranges and decoding on each driver: every variant against the CPU's kernels and a plain read.
 
     Values are speeds, in gigabytes of float32: a ratio above 1 means that the variant is faster. On which hardware it
@@ -112,17 +151,16 @@ def reduce(backends: tuple[str, ...], json_path: Path | None, repeats: int, quic
       daf bench reduce
       daf bench reduce --backend vulkan --quick --json reduce.json
     """
-    if json_path is not None:
-        check_output(json_path)
-    from daf.tools.bench_reduce import FULL_SIZES, QUICK_SIZES, run_bench
+    from daf.tools.bench_reduce import BACKENDS, FULL_SIZES, QUICK_SIZES, run_bench
 
-    run_bench(backends or ("vulkan", "opencl"), QUICK_SIZES if quick else FULL_SIZES, repeats, json_path)
+    sizes = QUICK_SIZES if quick else FULL_SIZES
+    outputs.write(run_bench(backends or BACKENDS, sizes, repeats), "what")
 
 
 @bench.command(short_help="Speed and waste of the activation store.")
-@_json
+@_outputs
 @_quick
-def store(json_path: Path | None, quick: bool) -> None:
+def store(outputs: Outputs, quick: bool) -> None:
     """Measure the activation store: its codec, its pool of pages, and what it wastes.
 
     \b
@@ -136,11 +174,9 @@ def store(json_path: Path | None, quick: bool) -> None:
       daf bench store
       daf bench store --quick --json bench.json
     """
-    if json_path is not None:
-        check_output(json_path)
     from daf.tools.bench_store import FULL, QUICK, run_bench
 
-    run_bench(QUICK if quick else FULL, json_path)
+    outputs.write(run_bench(QUICK if quick else FULL), "what")
 
 
 @bench.command(short_help="Memory of training, and what saving it costs.")
@@ -149,7 +185,7 @@ def store(json_path: Path | None, quick: bool) -> None:
 @click.option("--batch-size", type=click.IntRange(min=1), default=8, show_default=True, help="Of MODEL.")
 @click.option("--optimizer", type=click.Choice(["sgd", "adamw"]), default="sgd", show_default=True, help="Of MODEL.")
 @click.option("--bits", type=click.IntRange(1, 8), help="Of every stored activation; without it, 2 on average.")
-@_json
+@_outputs
 @_repeats
 @_quick
 def memory(
@@ -158,7 +194,7 @@ def memory(
     batch_size: int,
     optimizer: str,
     bits: int | None,
-    json_path: Path | None,
+    outputs: Outputs,
     repeats: int,
     quick: bool,
 ) -> None:
@@ -177,8 +213,6 @@ def memory(
       daf bench memory --quick
       daf bench memory resnet18 --set width=16 --batch-size 32 --bits 4
     """
-    if json_path is not None:
-        check_output(json_path)
     from daf.tools.bench_memory import CASES, QUICK_CASES, run_bench
     from daf.tools.bench_step import StepCase
 
@@ -186,16 +220,16 @@ def memory(
         cases: tuple[StepCase, ...] = (StepCase(model, batch_size, settings, optimizer),)
     else:
         cases = QUICK_CASES if quick else CASES
-    run_bench(cases, bits, repeats, json_path)
+    outputs.write(run_bench(cases, bits, repeats), "memory of")
 
 
 @bench.command(short_help="What compression costs in accuracy, on real data.")
 @click.option("--seeds", type=click.IntRange(1, 100), default=3, show_default=True, help="Runs of each kind.")
 @click.option("--curve", is_flag=True, help="Also with smaller budgets, down to one bit.")
 @click.option("--threads", type=click.IntRange(1, 256), default=1, show_default=True)
-@_json
+@_outputs
 @_quick
-def accuracy(seeds: int, curve: bool, threads: int, json_path: Path | None, quick: bool) -> None:
+def accuracy(seeds: int, curve: bool, threads: int, outputs: Outputs, quick: bool) -> None:
     """Train in PyTorch, as an fp32 program, with compressed activations and by DIVISION; compare the test accuracy.
 
     The digits come with a package; CIFAR-10 is read from the folder that DAF_DATA_DIR names (cifar10_10k.npz), and
@@ -206,8 +240,25 @@ def accuracy(seeds: int, curve: bool, threads: int, json_path: Path | None, quic
       daf bench accuracy --quick
       DAF_DATA_DIR=~/data daf bench accuracy --curve --json accuracy.json
     """
-    if json_path is not None:
-        check_output(json_path)
     from daf.tools.bench_accuracy import CASES, QUICK_CASES, run_bench
 
-    run_bench(QUICK_CASES if quick else CASES, seeds, curve, threads, json_path)
+    outputs.write(run_bench(QUICK_CASES if quick else CASES, seeds, curve, threads), "accuracy of")
+
+
+@bench.command(short_help="How time and memory grow.")
+@_outputs
+@click.option("--repeats", type=click.IntRange(min=1), default=5, show_default=True)
+@_quick
+def growth(outputs: Outputs, repeats: int, quick: bool) -> None:
+    """Fit how the time of a step and what it keeps grow with batch, layers, width, tokens and stored activations.
+
+    Values are exponents: 1 means in proportion, 0 not at all.
+
+    \b
+    Examples:
+      daf bench growth
+      daf bench growth --quick
+    """
+    from daf.tools.bench_growth import GROWTHS, QUICK_GROWTHS, run_bench
+
+    outputs.write(run_bench(QUICK_GROWTHS if quick else GROWTHS, repeats), "what")

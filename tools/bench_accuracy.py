@@ -21,7 +21,7 @@ from daf.exporter.load import ModelFile, load_model_file
 from daf.exporter.schemes import DEFAULT_BITS
 from daf.manifest import Manifest, manifest_path
 from daf.text import format_bytes
-from daf.tools.bench_results import Result, report
+from daf.tools.bench_results import Result
 from daf.tools.bench_step import StepCase, export_case
 from daf.tools.eager import EagerTrainer, batches_of_run
 from daf.tools.evaluate import count_correct
@@ -63,7 +63,7 @@ DEFAULT_VARIANTS = tuple(Variant(DEFAULT_BITS, importance) for importance in IMP
 CURVE = tuple(Variant(bits, importance) for bits in (1.5, 1.25, 1.1, 1.0) for importance in IMPORTANCES)
 
 
-def run_bench(cases: Sequence[AccuracyCase], n_seeds: int, curve: bool, threads: int, out: Path | None) -> None:
+def run_bench(cases: Sequence[AccuracyCase], n_seeds: int, curve: bool, threads: int) -> list[Result]:
     native.set_threads(threads)
     torch.set_num_threads(threads)
     results: list[Result] = []
@@ -72,7 +72,7 @@ def run_bench(cases: Sequence[AccuracyCase], n_seeds: int, curve: bool, threads:
             click.echo(f"SKIP {case.step.model}: DAF_DATA_DIR is not set; set it to the folder of its data")
             continue
         results += _bench_case(case, n_seeds, DEFAULT_VARIANTS + (CURVE if curve else ()))
-    report(results, "accuracy of", out)
+    return results
 
 
 def _bench_case(case: AccuracyCase, n_seeds: int, variants: Sequence[Variant]) -> Iterator[Result]:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 
 from daf import native
 from daf.exporter.load import load_model_file
-from daf.tools.bench_results import Action, Result, Stopwatch, Times, n_threads, report, say
+from daf.tools.bench_results import Action, Result, Stopwatch, Times, n_threads, say
 
 aten = torch.ops.aten
 MIN_SLICE_S = 0.02
@@ -53,7 +52,7 @@ class Bench:
         return Result(name, where, amount / times.ours, TORCH, amount / times.peer, unit, times.spread)
 
 
-def run_bench(threads: Sequence[int], repeats: int, quick: bool, out: Path | None) -> None:
+def run_bench(threads: Sequence[int], repeats: int, quick: bool) -> list[Result]:
     results: list[Result] = []
     for n in threads:
         native.set_threads(n)
@@ -67,8 +66,7 @@ def run_bench(threads: Sequence[int], repeats: int, quick: bool, out: Path | Non
             results += _passes_over_memory(bench)
     native.set_threads(1)
     torch.set_num_threads(1)
-    results += _stock()
-    report(results, "kernel", out)
+    return [*results, *_stock()]
 
 
 def _random(*shape: int) -> np.ndarray[Any, np.dtype[np.float32]]:

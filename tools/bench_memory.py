@@ -15,7 +15,7 @@ import torch
 from daf import native
 from daf.exporter.load import load_model_file
 from daf.manifest import Manifest, example_path, manifest_path, read_manifest
-from daf.tools.bench_results import Result, Stopwatch, Times, report, say
+from daf.tools.bench_results import Result, Stopwatch, Times, say
 from daf.tools.bench_step import MIN_SLICE_S, StepCase, export_case, open_session
 from daf.tools.eager import EagerTrainer
 from daf.tools.eager_memory import EagerMemory, QuantizedSavedTensors, measure_eager
@@ -36,11 +36,11 @@ NAIVE_BITS = 2
 HOOKS = f"PyTorch, {NAIVE_BITS} bits in saved-tensor hooks"
 
 
-def run_bench(cases: Sequence[StepCase], bits: int | None, repeats: int, out: Path | None) -> None:
+def run_bench(cases: Sequence[StepCase], bits: int | None, repeats: int) -> list[Result]:
     os.environ["DAF_THREADS"] = "1"  # for the processes
     native.set_threads(1)
     torch.set_num_threads(1)
-    report([result for case in cases for result in _bench_case(case, bits, repeats)], "memory of", out)
+    return [result for case in cases for result in _bench_case(case, bits, repeats)]
 
 
 def _bench_case(case: StepCase, bits: int | None, repeats: int) -> Iterator[Result]:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 import daf.native  # noqa: F401  # loads the library that _native needs
 from daf import _native
-from daf.tools.bench_results import Result, report
+from daf.tools.bench_results import Result
 
 OPS = {"range": "range of a tensor", "ranges": "ranges of groups of 256", "decode": "decode 2 bits"}
+BACKENDS = ("vulkan", "opencl")
 FULL_SIZES = (1 << 14, 1 << 17, 1 << 20, 1 << 24)
 QUICK_SIZES = (1 << 14, 1 << 18)
 
 
-def run_bench(backends: Sequence[str], sizes: Sequence[int], repeats: int, json_path: Path | None) -> None:
+def run_bench(backends: Sequence[str], sizes: Sequence[int], repeats: int) -> list[Result]:
     results: list[Result] = []
     for backend in backends:
         try:
@@ -29,7 +28,7 @@ def run_bench(backends: Sequence[str], sizes: Sequence[int], repeats: int, json_
         click.echo(f"{backend}: {device['name']} ({device['driver']}), {kind}")
         for size in sizes:
             results += _measure(backend, size, repeats)
-    report(results, "what", json_path)
+    return results
 
 
 def _measure(backend: str, size: int, repeats: int) -> list[Result]:
@@ -48,15 +47,12 @@ def _measure(backend: str, size: int, repeats: int) -> list[Result]:
         cpu, read = [times[1] for times in rounds], [times[2] for times in rounds]
         for i, variant in enumerate(variants):
             setting = f"{size:,} values, {variant}{', shared memory' if bench.shares_memory else ', copied'}"
-            ours = [times[0][i] for times in rounds]
-            results.append(_result(name, setting, size, ours, "CPU kernels", cpu))
-            results.append(_result(name, setting, size, ours, "plain read", read))
+            ours = _speeds(size, [times[0][i] for times in rounds])
+            for peer, times in (("CPU kernels", cpu), ("plain read", read)):
+                results.append(Result.of_repeats(name, setting, ours, peer, _speeds(size, times), "GB/s"))
     return results
 
 
-def _result(name: str, setting: str, size: int, ours: list[float], peer: str, theirs: list[float]) -> Result:
-    """Speeds: a ratio above 1 is faster than the peer."""
-    ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
-    spread = (max(ratios) - min(ratios)) / statistics.median(ratios)
-    speed = [4e-9 * size / statistics.median(times) for times in (ours, theirs)]
-    return Result(name, setting, speed[0], peer, speed[1], "GB/s", spread)
+def _speeds(size: int, seconds: Sequence[float]) -> list[float]:
+    """A ratio above 1 is faster than the peer."""
+    return [4e-9 * size / t for t in seconds]

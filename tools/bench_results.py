@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 import click
-
-from daf.files import atomic_write
-from daf.text import format_table
 
 Action = Callable[[], object]
 
@@ -34,8 +28,14 @@ class Result:
     def ratio(self) -> float:
         return self.ours / self.peer_value
 
-    def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "ratio": self.ratio}
+    @classmethod
+    def of_repeats(
+        cls, name: str, setting: str, ours: Sequence[float], peer: str, peer_values: Sequence[float], unit: str
+    ) -> Result:
+        """Of what was measured by turns."""
+        ratios = [a / b for a, b in zip(ours, peer_values, strict=True)]
+        spread = (max(ratios) - min(ratios)) / statistics.median(ratios)
+        return cls(name, setting, statistics.median(ours), peer, statistics.median(peer_values), unit, spread)
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,17 @@ class Times:
     spread: float
 
 
+# The threads of PyTorch's pool go on looking for work for some milliseconds after a call, on a core that the other side
+# would then lack: before its turn each side waits until they sleep, and wakes its own.
+SETTLE_S = 0.02
+
+
 class Stopwatch:
     """With one thread the clock is that of the processor time: what else the machine does is not counted."""
 
     def __init__(self, threads: int, min_slice_s: float) -> None:
         self._now = time.thread_time if threads == 1 else time.perf_counter
+        self._settle_s = 0.0 if threads == 1 else SETTLE_S
         self._min_slice_s = min_slice_s  # of one side, before the other has its turn
 
     def compare(self, ours: Action, peer: Action, repeats: int) -> Times:
@@ -64,6 +70,9 @@ class Stopwatch:
 
     def seconds(self, action: Action) -> float:
         """Mean of a slice."""
+        if self._settle_s:
+            time.sleep(self._settle_s)
+            action()
         n_calls, start = 0, self._now()
         while (elapsed := self._now() - start) < self._min_slice_s or n_calls == 0:
             action()
@@ -78,23 +87,3 @@ def say(text: str) -> None:
 
 def n_threads(threads: int) -> str:
     return "1 thread" if threads == 1 else f"{threads} threads"
-
-
-def report(results: Sequence[Result], title: str, json_path: Path | None) -> None:
-    rows = [
-        (
-            result.name,
-            result.setting,
-            f"{result.ours:.4g} {result.unit}",
-            f"{result.peer_value:.4g} {result.unit}",
-            f"{result.ratio:.2f}",
-            f"±{100 * result.spread / 2:.0f} %",
-            result.peer,
-        )
-        for result in results
-    ]
-    click.echo(format_table(rows, (title, "setting", "ours", "peer", "ratio", "spread", "peer is")))
-    if json_path is not None:
-        with atomic_write(json_path) as file:
-            file.write(json.dumps({"results": [result.as_json() for result in results]}, indent=2).encode() + b"\n")
-        click.echo(f"wrote {json_path}")

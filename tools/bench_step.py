@@ -16,7 +16,7 @@ from daf.exporter.cli import export
 from daf.exporter.load import load_model_file
 from daf.manifest import Manifest, manifest_path, read_manifest
 from daf.text import format_table
-from daf.tools.bench_results import Result, Stopwatch, n_threads, report, say
+from daf.tools.bench_results import Result, Stopwatch, n_threads, say
 from daf.tools.eager import EagerTrainer
 
 MIN_SLICE_S = 0.2
@@ -50,9 +50,8 @@ CASES = (
 QUICK_CASES = (STOCK_CASE, StepCase("cnn_digits", 32), StepCase("resnet18", 8, {"width": "16"}))
 
 
-def run_bench(cases: Sequence[StepCase], threads: Sequence[int], repeats: int, profile: bool, out: Path | None) -> None:
-    results = [result for case in cases for result in _bench_case(case, threads, repeats, profile)]
-    report(results, "step of", out)
+def run_bench(cases: Sequence[StepCase], threads: Sequence[int], repeats: int, profile: bool) -> list[Result]:
+    return [result for case in cases for result in _bench_case(case, threads, repeats, profile)]
 
 
 def _bench_case(case: StepCase, threads: Sequence[int], repeats: int, profile: bool) -> Iterator[Result]:

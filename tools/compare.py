@@ -63,7 +63,8 @@ def compare(
     for difference in comparison.other_differences(summaries):
         click.echo(f"different {difference}")
 
-    from daf.tools.compare_page import comparison_json, page
+    from daf.tools.compare_page import comparison_json
+    from daf.tools.html_page import fill_page
 
     document = comparison_json(summaries)
     if json_path is not None:
@@ -72,7 +73,7 @@ def compare(
         click.echo(f"wrote {json_path}")
     if html is not None:
         with atomic_write(html) as file:
-            file.write(page(document).encode())
+            file.write(fill_page("compare", document).encode())
         click.echo(f"wrote {html}")
 
     failed = [text for condition in conditions for text in failures(condition, summaries)]

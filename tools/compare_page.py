@@ -1,17 +1,14 @@
-"""The page of `daf compare --html`: the figures as JSON in a template with its own style and script."""
+"""The figures of `daf compare`, for its page and for other programs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from daf.tools.comparison import METRICS, figures, other_differences, short_names
 from daf.tools.report_json import summary_json
 from daf.tools.trace.summary import TraceSummary
 
-_PAGE = Path(__file__).parent / "page"
 _TOP_ACTIVATIONS = 40
 
 
@@ -44,21 +41,6 @@ def comparison_json(summaries: Sequence[TraceSummary]) -> dict[str, Any]:
         "differences": other_differences(summaries),
         "traces": traces,
     }
-
-
-def page(document: dict[str, Any]) -> str:
-    """One file: everything is inside, and its policy forbids the browser to fetch anything."""
-    # "</script>" or "<!--" in a name would end the script element.
-    data = json.dumps(document).replace("<", "\\u003c")
-    template = (_PAGE / "compare.html").read_text(encoding="utf-8")
-    parts = {
-        "style": (_PAGE / "compare.css").read_text(encoding="utf-8"),
-        "script": (_PAGE / "compare.js").read_text(encoding="utf-8"),
-        "data": data,  # last: nothing in it is replaced again
-    }
-    for name, text in parts.items():
-        template = template.replace(f"/*{name}*/", text, 1)
-    return template
 
 
 def _plain(value: float | None) -> float | str | None:

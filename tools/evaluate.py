@@ -79,7 +79,7 @@ def predict(program: Path, manifest: Manifest, samples: Arrays, weights: Mapping
 
     session = Session(str(program), str(manifest.path))
     if weights:
-        names = [tensor.name for tensor in manifest.state if tensor.kind != "optimizer"]
+        names = [tensor.name for tensor in manifest.state if tensor.is_weight]
         session.set_state({name: weights[name] for name in names})
     inputs = [np.ascontiguousarray(samples[tensor.name]) for tensor in manifest.predict.inputs]
     n_samples, batch_size = len(inputs[0]), manifest.batch_size

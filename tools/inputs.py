@@ -126,7 +126,7 @@ def _check_samples(file: TensorFile, inputs: list[TensorInfo], min_samples: int,
 
 
 def _check_weights(file: TensorFile, manifest: Manifest) -> None:
-    expected = [tensor for tensor in manifest.state if tensor.kind != "optimizer"]
+    expected = [tensor for tensor in manifest.state if tensor.is_weight]
     missing = [tensor.name for tensor in expected if tensor.name not in file.tensors]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""

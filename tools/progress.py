@@ -29,6 +29,7 @@ class RunStats:
     temperature_mc: int | None = None
     checkpoint_step: int | None = None
     reduce_fallback: str | None = None  # why the GPU was done without
+    coverage: float | None = None  # of a sparse update
 
     def add(self, row: dict[str, Any]) -> None:
         kind = row["type"]
@@ -46,6 +47,8 @@ class RunStats:
             self.checkpoint_step = row["step"]
         elif kind == "event" and row["event"] == "reduce_fallback":
             self.reduce_fallback = row["reason"]
+        elif kind == "event" and row["event"] == "rotate":
+            self.coverage = row["coverage"]
         elif kind == "footer":
             self.peak_rss_bytes = row["peak_rss_bytes"]
             self.peak = row["peak"]
@@ -75,7 +78,13 @@ class RunStats:
             ("peak RSS", f"{format_bytes(self.peak_rss_bytes)} ({format_bytes(above)} above the empty process)"),
         ]
         rows += [(f"  {part}", size) for part, size in memory_rows(self.peak)]
+        if self.coverage is not None:
+            rows.append(("update coverage", format_coverage(self.coverage)))
         return format_table(rows)
+
+
+def format_coverage(coverage: float) -> str:
+    return f"{100 * coverage:.1f} % of the update layers' weights have trained"
 
 
 def memory_rows(parts: dict[str, int]) -> list[tuple[str, str]]:

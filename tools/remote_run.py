@@ -28,6 +28,7 @@ from daf.tools.inputs import read_header
 from daf.tools.local_device import Outcome
 from daf.tools.memory_advice import warn_of_size
 from daf.tools.progress import Progress
+from daf.tools.remote_tune import REDUCE_TABLE
 from daf.tools.remote_watch import RemoteFiles, RemoteWatch
 
 _CLEAN_UP_S = 5.0
@@ -86,6 +87,7 @@ def _prepare(device: AdbDevice, request: Mapping[str, Any], files: RemoteFiles) 
     if request["save"]:
         on_device["save"] = f"{files.save_folder}/{Path(request['save']).name}"
     on_device["trace"] = files.trace
+    on_device["reduce_table"] = REDUCE_TABLE
     with tempfile.NamedTemporaryFile() as file:
         file.write(json.dumps(on_device).encode())
         file.flush()

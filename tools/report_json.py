@@ -39,6 +39,7 @@ def summary_json(summary: TraceSummary, top: int) -> dict[str, Any]:
         "activations": _activations(summary, top),
         "bits": [dataclasses.asdict(point) for point in summary.store.bits.points()],
         "drops": {"count": summary.store.n_drops, "bytes": summary.store.dropped_bytes},
+        "coverage": summary.coverage,
         "events": dict(summary.events),
         "profile": None if summary.profile is None else {"step": summary.profile.step, "ops": summary.profile.ops},
     }

@@ -7,6 +7,7 @@ from collections import Counter
 from datetime import UTC, datetime
 
 from daf.text import format_bytes, format_table
+from daf.tools.progress import format_coverage
 from daf.tools.trace.rows import PARTS, WITHIN_ARENA, Event
 from daf.tools.trace.step_timeline import StepTimeline
 from daf.tools.trace.store_stats import STORE_EVENTS, StepBits
@@ -48,6 +49,8 @@ def _run_rows(summary: TraceSummary) -> list[tuple[str, str]]:
                 rows.append((f"  {phase}", format_ms(median)))
     above = summary.peak_rss_bytes - header.rss_baseline_bytes
     rows.append(("peak RSS", f"{format_bytes(summary.peak_rss_bytes)} ({format_bytes(above)} above the empty process)"))
+    if summary.coverage is not None:
+        rows.append(("update coverage", format_coverage(summary.coverage)))
     if summary.temperature_mc is not None:
         rows.append(("temperature", f"{summary.temperature_mc / 1000:.1f} °C at most"))
     others = {kind: n for kind, n in summary.events.items() if kind not in STORE_EVENTS | {"profile"}}

@@ -114,6 +114,9 @@ def operator_names() -> list[str]:
 def reduce_devices() -> list[dict[str, Any]]:
     """Every backend that was looked for: its device, and the reason if it cannot be used."""
 
+def tuned_sizes() -> list[int]:
+    """One of each size class of the selector, as far as activations go."""
+
 def tune_reduce(path: str, sizes: Sequence[int], tries_software: bool, on_size: Callable[[int], None]) -> str:
     """Measures every variant at each size and writes the table; returns the device's key, empty if there is none."""
 

@@ -36,10 +36,15 @@ class Method:
 @dataclass(frozen=True)
 class StateTensor:
     name: str
-    kind: str  # parameter, buffer or optimizer
+    kind: str  # parameter, buffer, optimizer, or index (which channels train)
     dtype: str
     shape: tuple[int, ...]
     offset: int  # in memory id 2
+
+    @property
+    def is_weight(self) -> bool:
+        """Otherwise it is of the training alone."""
+        return self.kind in ("parameter", "buffer")
 
 
 @dataclass(frozen=True)

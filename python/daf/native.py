@@ -36,6 +36,7 @@ try:
         store_and_read,
         store_bytes,
         tune_reduce,
+        tuned_sizes,
     )
 except ImportError as error:
     raise UserError(
@@ -59,4 +60,5 @@ __all__ = [
     "store_and_read",
     "store_bytes",
     "tune_reduce",
+    "tuned_sizes",
 ]

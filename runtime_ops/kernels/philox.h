@@ -12,6 +12,8 @@
 //   dropout         step                        layer << 32 | element / 4; the element takes
 //                                               word element % 4
 //   order of data   kDataOrderStream | epoch    draw / 4; the draw takes word draw % 4
+//   channels        kChannelStream | step       layer << 32 | channel / 4; the channel takes
+//                                               word channel % 4
 #pragma once
 
 #include <array>
@@ -19,8 +21,9 @@
 
 namespace daf {
 
-// Keeps the order of epoch e apart from the dropout of step e.
+// Keep the order of epoch e and the channels of step e apart from the dropout of step e.
 inline constexpr uint64_t kDataOrderStream = uint64_t{1} << 63;
+inline constexpr uint64_t kChannelStream = uint64_t{1} << 62;
 
 struct Philox {
   explicit Philox(uint64_t seed, uint64_t stream) : seed_(seed), stream_(stream) {}

@@ -19,14 +19,6 @@ namespace {
 
 constexpr int kMaxThreads = 256;
 
-void pause_briefly() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
 struct Job {
   int64_t n_tasks;
   void (*body)(void*, int64_t, int);

@@ -51,6 +51,7 @@ void embedding(Arguments& args);
 void embedding_backward(Arguments& args);
 void dropout(Arguments& args);
 void sum_axes(Arguments& args);
+void gather_channels(Arguments& args);
 
 void activation_with_mask(Arguments& args);
 void masked_gradient(Arguments& args);
@@ -68,5 +69,8 @@ void stored_cross_entropy_backward(Arguments& args);
 void sgd_(Arguments& args);
 void sgd_momentum_(Arguments& args);
 void adamw_(Arguments& args);
+void sgd_channels_(Arguments& args);
+void sgd_momentum_channels_(Arguments& args);
+void adamw_channels_(Arguments& args);
 
 }  // namespace daf::ops

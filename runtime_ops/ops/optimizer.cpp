@@ -1,18 +1,8 @@
-#include "runtime_ops/ops/clock.h"
 #include "runtime_ops/ops/operators.h"
+#include "runtime_ops/ops/optimizer_settings.h"
 
 namespace daf::ops {
 namespace {
-
-float read_lr(Arguments& args) {
-  const Floats lr = args.floats("lr");
-  args.require_shape(lr, {1});
-  return lr.data[0];
-}
-
-float read_float(Arguments& args, const char* name) {
-  return static_cast<float>(args.number(name));
-}
 
 // Where in the parameter and its state the gradient belongs: all of it, or a block of rows.
 int64_t first_element(Arguments& args, const Array<float>& self, const Floats& grad) {
@@ -43,13 +33,7 @@ void sgd_momentum_(Arguments& args) {
   const Array<float> self = args.updated("self");
   const Array<float> momentum_buffer = args.updated("momentum_buffer");
   const Floats grad = args.floats("grad");
-  Sgd options{};
-  options.lr = read_lr(args);
-  options.step = read_clock(args).step;
-  options.momentum = read_float(args, "momentum");
-  options.dampening = read_float(args, "dampening");
-  options.weight_decay = read_float(args, "weight_decay");
-  options.nesterov = args.boolean("nesterov");
+  const Sgd options = read_sgd_momentum(args);
   const int64_t first = first_element(args, self, grad);
   args.returns(self);
   args.require_shape(momentum_buffer, self.shape);
@@ -61,13 +45,7 @@ void adamw_(Arguments& args) {
   const Array<float> exp_avg = args.updated("exp_avg");
   const Array<float> exp_avg_sq = args.updated("exp_avg_sq");
   const Floats grad = args.floats("grad");
-  AdamW options{};
-  options.lr = read_lr(args);
-  options.step = read_clock(args).step;
-  options.beta1 = args.number("beta1");
-  options.beta2 = args.number("beta2");
-  options.eps = read_float(args, "eps");
-  options.weight_decay = read_float(args, "weight_decay");
+  const AdamW options = read_adamw(args);
   const int64_t first = first_element(args, self, grad);
   args.returns(self);
   args.require_shape(exp_avg, self.shape);

@@ -61,6 +61,7 @@ const Kernel kOperators[] = {
     FUNCTIONAL(embedding_backward),
     FUNCTIONAL(dropout),
     FUNCTIONAL(sum_axes),
+    FUNCTIONAL(gather_channels),
     FUNCTIONAL(activation_with_mask),
     FUNCTIONAL(masked_gradient),
     FUNCTIONAL(stash),
@@ -76,6 +77,9 @@ const Kernel kOperators[] = {
     IN_PLACE(sgd_),
     IN_PLACE(sgd_momentum_),
     IN_PLACE(adamw_),
+    IN_PLACE(sgd_channels_),
+    IN_PLACE(sgd_momentum_channels_),
+    IN_PLACE(adamw_channels_),
 };
 
 }  // namespace

@@ -58,7 +58,7 @@ void remove_older(const fs::path& weights, const std::string& keep) {
 std::vector<ConstTensorView> select(const std::vector<StateView>& state, bool optimizer) {
   std::vector<ConstTensorView> views;
   for (const StateView& view : state) {
-    if ((view.kind == StateKind::kOptimizer) == optimizer) views.push_back({view.spec, view.data});
+    if (is_weight(view.kind) != optimizer) views.push_back({view.spec, view.data});
   }
   return views;
 }
@@ -131,7 +131,7 @@ class CheckpointFile {
       fail(path, "it is not a checkpoint of this version of daf; save one with --save");
     }
     for (const StateView& view : state) {
-      if ((view.kind == StateKind::kOptimizer) == optimizer) wanted_.push_back(&view);
+      if (is_weight(view.kind) != optimizer) wanted_.push_back(&view);
     }
     check_names();
     for (const StateView* view : wanted_) check_type(view->spec);

@@ -20,6 +20,7 @@ struct StateView {
   TensorSpec spec;
   StateKind kind = StateKind::kParameter;
   void* data = nullptr;
+  std::string parameter = {};  // that it belongs to, if it is not one
 };
 
 struct CheckpointInfo {

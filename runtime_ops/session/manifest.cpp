@@ -96,11 +96,12 @@ StateTensor parse_state_tensor(const JsonFields& fields) {
     tensor.kind = StateKind::kParameter;
   } else if (kind == "buffer") {
     tensor.kind = StateKind::kBuffer;
-  } else if (kind == "optimizer") {
-    tensor.kind = StateKind::kOptimizer;
-    tensor.spec.name = fields.string("parameter") + "." + fields.string("slot");
+  } else if (kind == "optimizer" || kind == "index") {
+    tensor.kind = kind == "index" ? StateKind::kIndex : StateKind::kOptimizer;
+    tensor.parameter = fields.string("parameter");
+    tensor.spec.name = tensor.parameter + "." + fields.string("slot");
   } else {
-    fields.fail("kind", "expected parameter, buffer or optimizer, found '" + kind + "'");
+    fields.fail("kind", "expected parameter, buffer, optimizer or index, found '" + kind + "'");
   }
   return tensor;
 }
@@ -200,6 +201,26 @@ StorePlan parse_store(const JsonFields& fields) {
   return plan;
 }
 
+UpdatePlan parse_update(const JsonFields& fields) {
+  UpdatePlan plan;
+  if (fields.find("layers") == nullptr) return plan;
+  for (const JsonFields& layer : fields.objects("layers")) {
+    plan.layers.push_back({layer.string("name"), layer.string("parameter"), layer.size("axis"),
+                           layer.size("channels"), layer.size("chosen")});
+    if (plan.layers.back().n_channels < 1) layer.fail("channels", "must be at least 1");
+  }
+  const std::string selection = fields.string("select");
+  if (selection == "gradient") {
+    plan.selection = ChannelSelection::kGradient;
+  } else if (selection == "random") {
+    plan.selection = ChannelSelection::kRandom;
+  } else if (selection != "norm") {
+    fields.fail("select", "must be norm, gradient or random");
+  }
+  plan.rotate_every = fields.size("rotate_every");
+  return plan;
+}
+
 }  // namespace
 
 std::optional<Importance> importance_named(const std::string& name) {
@@ -247,6 +268,7 @@ Manifest Manifest::parse(const std::string& text) {
   check_state(manifest);
   manifest.activations = parse_activations(fields.object("activations"));
   if (fields.find("store") != nullptr) manifest.store = parse_store(fields.object("store"));
+  if (fields.find("update") != nullptr) manifest.update = parse_update(fields.object("update"));
   manifest.memory_plan = fields.get("memory");
   manifest.activation_bytes = fields.object("memory").size("activations");
   manifest.gradient_bytes = fields.object("memory").size("gradients");

@@ -16,12 +16,17 @@ namespace daf {
 inline constexpr int64_t kManifestSchema = 1;
 inline constexpr int64_t kStoreSchema = 3;  // of the plan, the recipes and the encoding
 
-enum class StateKind { kParameter, kBuffer, kOptimizer };
+// kIndex: what the session chooses channels by (channel_schedule.h).
+enum class StateKind { kParameter, kBuffer, kOptimizer, kIndex };
+inline bool is_weight(StateKind kind) {
+  return kind == StateKind::kParameter || kind == StateKind::kBuffer;
+}
 
 struct StateTensor {
   TensorSpec spec;  // named as in checkpoints: `layer.weight`, or `<parameter>.<slot>`
   StateKind kind = StateKind::kParameter;
-  int64_t offset = 0;  // in the memory of the state
+  int64_t offset = 0;     // in the memory of the state
+  std::string parameter;  // that it belongs to, of kOptimizer and kIndex
 };
 
 // Inputs that the session itself provides, after the data inputs.
@@ -50,6 +55,22 @@ struct StorePlan {
   int64_t planned_pool_bytes() const;
 };
 
+// By what channels are drawn: the norm of their weights, that of their gradients, or nothing.
+enum class ChannelSelection { kNorm, kGradient, kRandom };
+
+// A weight of which some channels train at a time: `n_channels` equal parts of `axis`.
+struct UpdateLayer {
+  std::string name, parameter;
+  int64_t axis = 0, n_channels = 0, n_chosen = 0;
+};
+
+// No layers when what trains, trains whole.
+struct UpdatePlan {
+  std::vector<UpdateLayer> layers;
+  ChannelSelection selection = ChannelSelection::kNorm;
+  int64_t rotate_every = 0;  // steps; 0: never
+};
+
 struct Manifest {
   std::string program_file;
   int64_t program_size_bytes = 0;
@@ -65,6 +86,7 @@ struct Manifest {
   std::vector<StateTensor> state;
   Json activations = Json::Array{};  // kept for backward: names, schemes and sizes
   StorePlan store;
+  UpdatePlan update;
   Json memory_plan;                                  // the exporter's prediction, as it is
   int64_t activation_bytes = 0, gradient_bytes = 0;  // of it
 

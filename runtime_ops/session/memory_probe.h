@@ -17,6 +17,7 @@ struct MemoryParts {
   int64_t gradients = 0;    // of the arena, as planned: of parameters, the most at once
   int64_t pool = 0;         // of the activation store, at its highest
   int64_t workspace = 0;    // scratch memory of kernels, at its highest
+  int64_t batch = 0;        // the inputs of a step, which its caller holds
 };
 
 // Bytes; 0 where the kernel does not tell.

@@ -124,6 +124,7 @@ class Run {
     const std::vector<ConstTensorView>& batch = dataset_->batch(session_->step_count());
     const StepResult result = session_->step(batch, static_cast<float>(lr));
     ++n_steps_;
+    if (const auto rotation = session_->take_rotation()) write_rotation_event(*rotation);
     observe_memory();
     StepRow row;
     row.step = session_->step_count();
@@ -154,6 +155,13 @@ class Run {
         write_fallback_event(session_->reducer()->failure());
       }
     }
+  }
+
+  void write_rotation_event(const Rotation& rotation) {
+    trace_.write(event_json("rotate", rotation.step, elapsed_us(),
+                            {{"changed", rotation.n_changed},
+                             {"chosen", rotation.n_chosen},
+                             {"coverage", rotation.coverage}}));
   }
 
   // Which devices were looked for, and what is used.

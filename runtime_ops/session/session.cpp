@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "runtime_ops/kernels/kernels.h"
 #include "runtime_ops/ops/current_store.h"
@@ -85,6 +86,7 @@ class TrainingSession::Impl {
     start_store();
     // Loading train_step gives the weights their initial values.
     train_step_.emplace(path_, "train_step", manifest_.train_step, loaded_, spans_, workspace_);
+    if (!manifest_.update.layers.empty()) start_channels();
   }
 
   const Manifest& manifest() const { return manifest_; }
@@ -96,6 +98,9 @@ class TrainingSession::Impl {
     check_inputs("train_step", manifest_, manifest_.train_step.inputs, inputs);
     lr_ = lr.value_or(static_cast<float>(manifest_.lr));
     outputs_are_valid_ = false;
+    if (channels_ && channels_->is_due(step_count_)) {
+      rotation_ = channels_->choose(seed_, step_count_);
+    }
     run_with_store(inputs);
     outputs_are_valid_ = true;
     ++step_count_;
@@ -112,6 +117,8 @@ class TrainingSession::Impl {
     }
     return result;
   }
+
+  std::optional<Rotation> take_rotation() { return std::exchange(rotation_, std::nullopt); }
 
   std::vector<InstructionTime> profile() const { return train_step_->profile(); }
 
@@ -140,7 +147,7 @@ class TrainingSession::Impl {
     if (manifest_.state.empty()) return views;
     uint8_t* base = memory_[static_cast<size_t>(manifest_.state_memory_id - 1)].data();
     for (const StateTensor& tensor : manifest_.state) {
-      views.push_back({tensor.spec, tensor.kind, base + tensor.offset});
+      views.push_back({tensor.spec, tensor.kind, base + tensor.offset, tensor.parameter});
     }
     return views;
   }
@@ -177,6 +184,7 @@ class TrainingSession::Impl {
     const CheckpointInfo info = restore_checkpoint(path, state());
     step_count_ = info.step;
     seed_ = info.seed;
+    rotation_.reset();  // of the state that was
     if (importance_ == Importance::kGradient &&
         info.sensitivities.size() == manifest_.store.entries.size()) {
       set_importance(info.sensitivities);
@@ -186,8 +194,7 @@ class TrainingSession::Impl {
   MemoryParts memory() const {
     MemoryParts parts;
     for (const StateTensor& tensor : manifest_.state) {
-      const bool is_optimizer = tensor.kind == StateKind::kOptimizer;
-      (is_optimizer ? parts.optimizer : parts.weights) += tensor.spec.size_bytes();
+      (is_weight(tensor.kind) ? parts.weights : parts.optimizer) += tensor.spec.size_bytes();
     }
     parts.arena = arena_bytes();
     parts.activations = manifest_.activation_bytes;
@@ -200,6 +207,7 @@ class TrainingSession::Impl {
     parts.gradients = manifest_.gradient_bytes;
     parts.constants = static_cast<int64_t>(loaded_.file->constant_bytes());
     parts.workspace = static_cast<int64_t>(workspace_.peak_bytes());
+    for (const TensorSpec& input : manifest_.train_step.inputs) parts.batch += input.size_bytes();
     return parts;
   }
 
@@ -282,6 +290,16 @@ class TrainingSession::Impl {
       if (shares_anew) entry.bits = kMaxPlanes;
     }
     return entries;
+  }
+
+  void start_channels() {
+    try {
+      channels_.emplace(manifest_.update, state());
+    } catch (const FormatError& error) {
+      throw DafError(Exit::kProgram, "cannot load " + path_ + ": " + error.what() +
+                                         "; re-export with this version of daf-export");
+    }
+    rotation_ = channels_->choose(seed_, step_count_);
   }
 
   void start_reducer(ReduceMode mode) {
@@ -378,6 +396,8 @@ class TrainingSession::Impl {
   std::unique_ptr<HybridReducer> reducer_;
   std::unique_ptr<ActivationStore> store_;
   std::optional<MethodRunner> train_step_, predict_;
+  std::optional<ChannelSchedule> channels_;
+  std::optional<Rotation> rotation_;  // not yet taken
   int64_t step_count_ = 0;
   int64_t seed_, rounding_seed_;
   float lr_ = 0;
@@ -397,6 +417,7 @@ StepResult TrainingSession::step(const std::vector<ConstTensorView>& inputs,
                                  std::optional<float> lr) {
   return impl_->step(inputs, lr);
 }
+std::optional<Rotation> TrainingSession::take_rotation() { return impl_->take_rotation(); }
 std::vector<InstructionTime> TrainingSession::profile() const { return impl_->profile(); }
 std::vector<ConstTensorView> TrainingSession::outputs() const { return impl_->outputs(); }
 std::vector<ConstTensorView> TrainingSession::predict(const std::vector<ConstTensorView>& inputs) {

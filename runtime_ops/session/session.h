@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime_ops/gpu/hybrid_reducer.h"
+#include "runtime_ops/session/channel_schedule.h"
 #include "runtime_ops/session/checkpoint.h"
 #include "runtime_ops/session/manifest.h"
 #include "runtime_ops/session/memory_probe.h"
@@ -57,6 +58,9 @@ class TrainingSession {
   // place and must be contiguous. Without `lr`, the manifest's. Exit::kData when the inputs do not
   // fit, Exit::kDevice when a kernel fails.
   StepResult step(const std::vector<ConstTensorView>& inputs, std::optional<float> lr);
+
+  // The last choice of channels, once: of the start, or of the last step.
+  std::optional<Rotation> take_rotation();
 
   // The instructions of the last step, in their order.
   std::vector<InstructionTime> profile() const;

@@ -8,7 +8,7 @@ namespace daf {
 namespace {
 
 constexpr int kTraceSchema = 1;
-constexpr int kTraceMinor = 1;
+constexpr int kTraceMinor = 2;
 
 Json::Object parts_json(const MemoryParts& parts) {
   return {{"weights", parts.weights},
@@ -18,7 +18,8 @@ Json::Object parts_json(const MemoryParts& parts) {
           {"activations", parts.activations},
           {"gradients", parts.gradients},
           {"pool", parts.pool},
-          {"workspace", parts.workspace}};
+          {"workspace", parts.workspace},
+          {"batch", parts.batch}};
 }
 
 Json optional_json(const std::optional<int64_t>& value) { return value ? Json(*value) : Json(); }

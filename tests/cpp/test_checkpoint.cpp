@@ -54,6 +54,18 @@ TEST_F(CheckpointTest, RestoresWhatItSaves) {
   EXPECT_EQ(info_.model_name, "mlp");
 }
 
+TEST_F(CheckpointTest, KeepsIndicesBesideTheOptimizer) {
+  State state;
+  std::vector<StateView> views = state.views();
+  int64_t index[2] = {5, 6};
+  views[2] = {{"l.weight.index", DType::kInt64, {2, 1}}, StateKind::kIndex, index, "l.weight"};
+  save_checkpoint(path_, views, {3, 0, "ab", "mlp", {}});
+  EXPECT_EQ(SafetensorsFile(path_).find("l.weight.index"), nullptr);
+  index[1] = 0;
+  restore_checkpoint(path_, views);
+  EXPECT_EQ(index[1], 6);
+}
+
 TEST_F(CheckpointTest, KeepsPyTorchsNamesInTheWeights) {
   save(State(), 12);
   const SafetensorsFile file(path_);

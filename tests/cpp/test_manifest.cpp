@@ -42,6 +42,40 @@ TEST(Manifest, ReadsAProgramWithoutOptimizer) {
       0);
 }
 
+// An update of two of four channels.
+std::string sparse_manifest(const std::string& update) {
+  return example_manifest({{R"("kind":"optimizer")", R"("kind":"index")"},
+                           {R"("memory":{)", R"("update":)" + update + R"(,"memory":{)"}});
+}
+
+TEST(Manifest, ReadsWhichChannelsMayTrain) {
+  const Manifest dense = Manifest::parse(sparse_manifest(R"({"mode":"dense"})"));
+  EXPECT_TRUE(dense.update.layers.empty());
+  const Manifest sparse = Manifest::parse(
+      sparse_manifest(R"({"mode":"sparse","rotate_every":7,"select":"gradient","layers":[)"
+                      R"({"name":"l","parameter":"l.weight","axis":1,"channels":4,"chosen":2}]})"));
+  EXPECT_EQ(sparse.state[2].kind, StateKind::kIndex);
+  EXPECT_EQ(sparse.state[2].parameter, "l.weight");
+  EXPECT_EQ(sparse.update.rotate_every, 7);
+  EXPECT_EQ(sparse.update.selection, ChannelSelection::kGradient);
+  ASSERT_EQ(sparse.update.layers.size(), 1u);
+  EXPECT_EQ(sparse.update.layers[0].parameter, "l.weight");
+  EXPECT_EQ(sparse.update.layers[0].axis, 1);
+  EXPECT_EQ(sparse.update.layers[0].n_channels, 4);
+  EXPECT_EQ(sparse.update.layers[0].n_chosen, 2);
+
+  const auto error = [](const std::string& update) {
+    return error_of([&] { Manifest::parse(sparse_manifest(update)); });
+  };
+  EXPECT_EQ(error(R"({"layers":[],"select":"best","rotate_every":1})"),
+            "update.select: must be norm, gradient or random");
+  EXPECT_EQ(error(R"({"layers":[],"select":"norm","rotate_every":-1})"),
+            "update.rotate_every: must not be negative, found -1");
+  EXPECT_EQ(error(R"({"layers":[{"name":"l","parameter":"l.weight","axis":1,"channels":0,)"
+                  R"("chosen":2}],"select":"norm","rotate_every":1})"),
+            "update.layers[0].channels: must be at least 1");
+}
+
 TEST(Manifest, NamesWhatIsWrong) {
   const struct {
     const char *from, *to, *error;
@@ -65,7 +99,7 @@ TEST(Manifest, NamesWhatIsWrong) {
        R"(methods.train_step.phases: expected ["forward|backward|update", count], found ["backward",-5])"},
       {R"([{"name":"loss"}])", "[]", "methods.train_step.outputs: the first must be the loss"},
       {R"("kind":"buffer")", R"("kind":"tensor")",
-       "state.tensors[1].kind: expected parameter, buffer or optimizer, found 'tensor'"},
+       "state.tensors[1].kind: expected parameter, buffer, optimizer or index, found 'tensor'"},
       {R"("offset":64)", R"("offset":8)",
        "state tensor 'l.weight.momentum_buffer' overlaps another"},
       {R"("offset":64)", R"("offset":120)",

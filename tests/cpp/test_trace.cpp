@@ -23,7 +23,7 @@ TEST(Trace, WritesTheHeader) {
   header.activations = Json::parse(R"([{"name":"relu"}])");
   EXPECT_EQ(
       to_json(header).dump(),
-      R"({"type":"header","format":"daf-trace","schema":1,"minor":1,"daf_version":")" DAF_VERSION
+      R"({"type":"header","format":"daf-trace","schema":1,"minor":2,"daf_version":")" DAF_VERSION
       R"(","device":{"kind":"local","model":"Phone 1","soc":"Chip","os":"Android 14",)"
       R"("abi":"arm64-v8a","cores":8,"ram_bytes":4096},)"
       R"("program":{"file":"m.pte","sha256":"ab","model":"mlp"},"config":{"lr":0.5},)"
@@ -39,9 +39,9 @@ TEST(Trace, WritesSteps) {
   row.lr = 0.1;
   row.samples = 4;
   row.total_us = 12;
-  row.peak = {1, 2, 3, 4, 6, 7, 8, 5};
+  row.peak = {1, 2, 3, 4, 6, 7, 8, 5, 9};
   const std::string peak =
-      R"("peak":{"weights":1,"constants":2,"optimizer":3,"arena":4,"activations":6,"gradients":7,"pool":8,"workspace":5}})";
+      R"("peak":{"weights":1,"constants":2,"optimizer":3,"arena":4,"activations":6,"gradients":7,"pool":8,"workspace":5,"batch":9}})";
   EXPECT_EQ(to_json(row).dump(),
             R"({"type":"step","step":3,"t_us":50,"loss":0.25,"lr":0.1,"samples":4,)"
             R"("forward_us":null,"backward_us":null,"update_us":null,"total_us":12,)" +
@@ -58,9 +58,9 @@ TEST(Trace, WritesSteps) {
 
 TEST(Trace, WritesCountersEventsAndFooter) {
   CounterRow counters = {
-      3, 60, {1, 2, 3, 4, 6, 7, 8, 5}, {100, 120, 7, 300}, std::nullopt, std::nullopt};
+      3, 60, {1, 2, 3, 4, 6, 7, 8, 5, 9}, {100, 120, 7, 300}, std::nullopt, std::nullopt};
   const std::string parts =
-      R"("weights":1,"constants":2,"optimizer":3,"arena":4,"activations":6,"gradients":7,"pool":8,"workspace":5)";
+      R"("weights":1,"constants":2,"optimizer":3,"arena":4,"activations":6,"gradients":7,"pool":8,"workspace":5,"batch":9)";
   const std::string start = R"({"type":"counters","step":3,"t_us":60,)" + parts;
   EXPECT_EQ(to_json(counters).dump(),
             start + R"(,"rss":100,"peak_rss":120,"swap":7,"available":300})");
@@ -74,7 +74,7 @@ TEST(Trace, WritesCountersEventsAndFooter) {
           R"(,"rss":100,"peak_rss":120,"swap":7,"available":300,"pss":90,"temperature_mc":41500})");
   EXPECT_EQ(event_json("checkpoint", 3, 61, {{"path", "w"}}).dump(),
             R"({"type":"event","t_us":61,"step":3,"event":"checkpoint","path":"w"})");
-  TraceFooter footer = {EndReason::kDone, 3, 120, {1, 2, 3, 4, 6, 7, 8, 5}, 70, std::nullopt};
+  TraceFooter footer = {EndReason::kDone, 3, 120, {1, 2, 3, 4, 6, 7, 8, 5, 9}, 70, std::nullopt};
   const std::string end =
       R"("steps":3,"peak_rss_bytes":120,"peak":{)" + parts + R"(},"t_us":70,"error":)";
   EXPECT_EQ(to_json(footer).dump(),

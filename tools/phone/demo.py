@@ -41,7 +41,7 @@ def run_demo(out: Path, steps: int) -> bool:
     others = [_train(plain, train, steps, seed, "local", out) for seed in OTHER_ORDERS]
 
     memory = f"{PHONE.memory_bytes >> 20} MiB"
-    click.echo(f"\nOn a virtual phone with {memory} of memory (emulated: minutes a step at worst):")
+    click.echo(f"\nOn a virtual phone with {memory} of memory (emulated: some 20 seconds a step):")
     with open_phone(PHONE, click.echo) as device:
         click.echo(f"it runs, as {device}")
         failure = _fail_to_train(plain, train, steps, device, out)

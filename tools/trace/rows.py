@@ -15,7 +15,7 @@ SCHEMA = 1
 MINOR = 1
 
 # Held side by side: their sum is what the session holds.
-PARTS = ("weights", "constants", "optimizer", "arena", "pool", "workspace")
+PARTS = ("weights", "constants", "optimizer", "arena", "pool", "workspace", "batch")
 # What the arena is used for, as planned.
 WITHIN_ARENA = ("activations", "gradients")
 
@@ -91,6 +91,7 @@ class Event:
     phase: str = ""
     ops: tuple[tuple[str, int], ...] = ()  # of a profile: operators of a step in order, and nanoseconds
     fields: Mapping[str, int] = field(default_factory=dict)  # raw_bytes, stored_bytes, used_bytes, bits, bytes
+    coverage: float | None = None  # of a rotation: the part of the update layers' weights that has trained
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +208,7 @@ def _event(row: dict[str, Any]) -> Event:
         phase=_text(row, "phase") if "phase" in row else "",
         ops=_operators(row["ops"]) if "ops" in row else (),
         fields={name: _integer(row, name) for name in names if row.get(name) is not None},
+        coverage=_number(row, "coverage") if "coverage" in row else None,
     )
 
 

@@ -34,6 +34,7 @@ class TraceSummary:
         self.temperature_mc: int | None = None  # the highest, in thousandths of a degree Celsius
         self.events: Counter[str] = Counter()
         self.profile: Event | None = None  # the last
+        self.coverage: float | None = None  # of a sparse update, at the end
         self.store = StoreStats()
         self._timeline = TimelineBuilder()
         self._peak_rss_bytes = 0
@@ -71,6 +72,8 @@ class TraceSummary:
             self.events[row.event] += 1
         if row.ops:
             self.profile = row
+        if row.coverage is not None:
+            self.coverage = row.coverage
         level_before = self.store.level_bytes
         self.store.add(row)
         if self.store.level_bytes != level_before:

@@ -6,7 +6,8 @@
 //           is dropped:
 //             template <int kSize> void pack(int64_t first, int64_t count, int64_t p0,
 //                                            int64_t depth, float* panel) const
-//           with panel[depth][kSize]. It may write kWidth floats beyond the panel.
+//           with panel[depth][kSize]. It may write kWidth floats beyond the panel, unless kSize is
+//           whole vectors, as it is for B.
 //   writer  says where a panel of columns goes:
 //             template <int kNr> auto panel(int64_t j, int64_t columns) const
 //           gives an object with `Direct direct` (where whole tiles can be stored from registers)
@@ -21,100 +22,16 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "runtime_ops/kernels/blocks.h"
+#include "runtime_ops/kernels/common/gemm_blocks.h"
 #include "runtime_ops/kernels/common/parallel.h"
 #include "runtime_ops/kernels/common/vec.h"
-#if defined(DAF_ISA_avx2)
-#include "runtime_ops/kernels/avx2/micro_kernel.h"
-#elif defined(DAF_ISA_neon)
-#include "runtime_ops/kernels/neon/micro_kernel.h"
-#else
-#include "runtime_ops/kernels/scalar/micro_kernel.h"
-#endif
 
 namespace daf::DAF_ISA {
-
-constexpr int kMr = MicroKernel::kMr, kNr = MicroKernel::kNr;
-static_assert(kMc % kMr == 0 && kNc % kNr == 0, "blocks are whole panels");
-static_assert(kNr % kWidth == 0, "a row of a panel of B is whole vectors");
-
-constexpr int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
 // Which part of the sum over k a tile is.
 struct Part {
   bool first, last;
 };
-
-// Blocks of equal depth, so that the last one is not a thin rest.
-inline int64_t block_depth(int64_t k) {
-  const int64_t n_blocks = std::max<int64_t>(1, (k + kKc - 1) / kKc);
-  return std::max<int64_t>(1, (k + n_blocks - 1) / n_blocks);
-}
-
-// How C is split into tasks. Only the amount of packing depends on it, so it may depend on the
-// number of threads.
-struct Grid {
-  int64_t row_step, column_step, n_rows, n_columns;
-
-  Grid(int64_t m, int64_t n, int64_t k) : row_step(m), column_step(n) {
-    constexpr int64_t kWorth = 1 << 18;  // multiply-adds worth waking a thread for
-    const int64_t wanted = std::min<int64_t>(n_threads() == 1 ? 1 : 4 * n_threads(),
-                                             std::max<int64_t>(1, m * n * k / kWorth));
-    const int64_t across = std::clamp<int64_t>(n / (4 * kNr), 1, wanted);
-    const int64_t down = std::clamp<int64_t>(m / (4 * kMr), 1, (wanted + across - 1) / across);
-    column_step = std::max<int64_t>(kNr, round_up((n + across - 1) / across, kNr));
-    row_step = std::max<int64_t>(kMr, round_up((m + down - 1) / down, kMr));
-    n_rows = (m + row_step - 1) / row_step;
-    n_columns = (n + column_step - 1) / column_step;
-  }
-  int64_t n_tasks() const { return n_rows * n_columns; }
-};
-
-// The packed blocks of every worker. Taken once per kernel call, because scratch is not given back
-// between the groups of a convolution.
-class GemmPanels {
- public:
-  static constexpr int64_t kSlack = 16;  // for what packers write beyond a panel
-  static_assert((kMc + kNc) * kKc + 2 * kSlack <= kMaxPanelFloats, "the bound in blocks.h");
-
-  // For all products that will be made with them.
-  void add_product(int64_t m, int64_t n, int64_t k) {
-    const Grid grid(m, n, k);
-    add_task(std::min(grid.row_step, m), std::min(grid.column_step, n), k);
-    n_workers_ = std::max(n_workers_, std::min<int64_t>(n_threads(), grid.n_tasks()));
-  }
-  // For products that are one task each.
-  void add_whole_products(int64_t m, int64_t n, int64_t k) {
-    add_task(m, n, k);
-    n_workers_ = n_threads();
-  }
-
-  void take(Scratch& scratch) {
-    base_ = scratch.take<float>(static_cast<size_t>(n_workers_ * (a_size_ + b_size_)));
-  }
-
-  float* a(int worker) const { return base_ + worker * (a_size_ + b_size_); }
-  float* b(int worker) const { return a(worker) + a_size_; }
-
- private:
-  void add_task(int64_t rows, int64_t columns, int64_t k) {
-    const int64_t depth = block_depth(k);
-    a_size_ = std::max(a_size_, std::min(kMc, round_up(rows, kMr)) * depth + kSlack);
-    // A single block of rows uses a panel of B at once and never again.
-    const int64_t width = rows <= kMc ? kNr : std::min(kNc, round_up(columns, kNr));
-    b_size_ = std::max(b_size_, width * depth + kSlack);
-  }
-
-  float* base_ = nullptr;
-  int64_t a_size_ = 0, b_size_ = 0, n_workers_ = 1;
-};
-
-inline GemmPanels take_panels(int64_t m, int64_t n, int64_t k, Scratch& scratch) {
-  GemmPanels panels;
-  panels.add_product(m, n, k);
-  panels.take(scratch);
-  return panels;
-}
 
 // Whole tiles go to c[row * ld], a vector of columns at a time; null where they cannot.
 struct Direct {
@@ -249,8 +166,45 @@ void gemm_task(int64_t m0, int64_t m1, int64_t n0, int64_t n1, int64_t k, const 
 }
 
 template <class PackA, class PackB, class Writer>
+void shared_gemm(int64_t m, int64_t n, int64_t k, const PackA& pack_a, const PackB& pack_b,
+                 const Writer& writer, const GemmPanels& panels) {
+  const int64_t max_depth = block_depth(k), chunk_rows = SharedProduct::chunk_rows(m);
+  SharedProduct product(m, n, k);
+  for_each_task(product.n_tasks(), [&](int64_t number, int worker) {
+    const auto task = product.task(number);
+    const int64_t depth = std::min(max_depth, k - task.p0);
+    const int64_t nc = std::min(kNc, n - task.column);
+    float* b = panels.shared_b(task.buffer);
+    if (task.packs) {
+      const int64_t n_panels = (nc + kNr - 1) / kNr;
+      const int64_t first = product.first_panel(task.part, n_panels) * kNr;
+      const int64_t last = std::min(nc, product.first_panel(task.part + 1, n_panels) * kNr);
+      product.wait_to_pack(task);
+      pack_block<kNr>(pack_b, task.column + first, last - first, task.p0, depth, b + first * depth);
+    } else {
+      const int64_t m0 = task.part * chunk_rows, m1 = std::min(m, m0 + chunk_rows);
+      const Part part{task.p0 == 0, task.p0 + max_depth >= k};
+      product.wait_to_compute(task);
+      for (int64_t i = m0; i < m1; i += kMc) {
+        const int64_t mc = std::min(kMc, m1 - i);
+        pack_block<kMr>(pack_a, i, mc, task.p0, depth, panels.a(worker));
+        for (int64_t j = 0; j < nc; j += kNr) {
+          const int64_t columns = std::min<int64_t>(kNr, nc - j);
+          multiply_panel(i, mc, columns, depth, panels.a(worker), b + j * depth, part,
+                         writer.template panel<kNr>(task.column + j, columns));
+        }
+      }
+    }
+    product.finish(task);
+  });
+}
+
+template <class PackA, class PackB, class Writer>
 void blocked_gemm(int64_t m, int64_t n, int64_t k, const PackA& pack_a, const PackB& pack_b,
                   const Writer& writer, const GemmPanels& panels) {
+  if (SharedProduct::pays(m, n, k)) {
+    return shared_gemm(m, n, k, pack_a, pack_b, writer, panels);
+  }
   const Grid grid(m, n, k);
   for_each_task(grid.n_tasks(), [&](int64_t task, int worker) {
     const int64_t i = task % grid.n_rows * grid.row_step;

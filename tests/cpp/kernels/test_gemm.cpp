@@ -165,6 +165,28 @@ TEST(Gemm, ScratchIsBounded) {
   EXPECT_LE(scratch.size_bytes(), max_scratch_bytes());
 }
 
+// Products that threads share in every way: many rows (with several blocks of columns and depth,
+// and the last ones not whole), few rows, next to nothing.
+TEST(Gemm, IsTheSameForAnyNumberOfThreads) {
+  const int64_t shapes[][3] = {{517, 811, 700}, {193, 17, 1300}, {1030, 390, 330},
+                               {100, 900, 400}, {400, 1, 5000},  {200, 100, 3}};
+  const int before = n_threads();
+  for (const auto& [m, n, k] : shapes) {
+    const Problem p = make_problem(m, n, k, false, true);
+    Floats alone;
+    for (const int threads : {1, 2, 3, 8}) {
+      set_threads(threads);
+      Floats c(static_cast<size_t>(m * p.shape.ldc));
+      VectorScratch scratch;
+      gemm(p.shape, p.a.data(), p.b.data(), {}, c.data(), scratch);
+      EXPECT_LE(scratch.size_bytes(), max_scratch_bytes());
+      if (threads == 1) alone = c;
+      EXPECT_EQ(c, alone) << m << "x" << n << "x" << k << " on " << threads << " threads";
+    }
+  }
+  set_threads(before);
+}
+
 // A row's result does not depend on how many other rows there are: batch size changes nothing.
 TEST(Gemm, SumOrderDependsOnDepthAlone) {
   const Problem p = make_problem(37, 19, 700, false, false);

@@ -10,7 +10,7 @@ import java.util.Map;
 /** What a trace has said so far: for charts and texts. Filled while a run goes on, or from its file afterwards. */
 public final class History {
   /** From the bottom of the chart to its top. */
-  public static final String[] PARTS = {"weights", "constants", "optimizer", "arena", "pool", "workspace"};
+  public static final String[] PARTS = {"weights", "constants", "optimizer", "arena", "pool", "workspace", "batch"};
 
   private static final int POINTS = 512;
 
