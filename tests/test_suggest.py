@@ -10,11 +10,11 @@ from training import Export
 from daf.errors import UserError
 from daf.exporter.suggest import COMBINATIONS, Candidate, choose, count_multiply_adds
 
-SIZES = (100, 20, 30, 10, 5, 4)  # of the combinations, in order
+SIZES = (100, 20, 35, 30, 10, 5, 4)  # of the combinations, in order
 
 
 def candidates() -> list[Candidate]:
-    costs = (9, 9, 4, 3, 3, 2)
+    costs = (9, 9, 9, 4, 3, 3, 2)
     return [Candidate(c, size, cost) for c, size, cost in zip(COMBINATIONS, SIZES, costs, strict=True)]
 
 

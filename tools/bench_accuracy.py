@@ -89,7 +89,7 @@ def _bench_case(case: AccuracyCase, n_seeds: int, variants: Sequence[Variant]) -
     model_file = load_model_file(case.step.model, case.step.all_settings)
     train, test = (model_file.dataset(split) for split in ("train", "test"))
     with tempfile.TemporaryDirectory() as folder:
-        plain, stored = Path(folder) / "fp32.pte", Path(folder) / "daf.pte"
+        plain, stored, divided = (Path(folder) / f"{mode}.pte" for mode in ("fp32", "daf", "division"))
         options = ("--lr", str(case.lr), *case.more)
         manifest = export_case(case.step, plain, *options)
 
@@ -124,10 +124,13 @@ def _bench_case(case: AccuracyCase, n_seeds: int, variants: Sequence[Variant]) -
         if case.ways:
             return
         stored_manifest = export_case(case.step, stored, "--activations", "daf", "--calibrate", "4", *options)
+        divided_manifest = export_case(case.step, divided, "--activations", "division", *options)
         for variant in variants:
             pool, budget = _budget(stored_manifest, variant.bits)
             label = f"{variant}, {format_bytes(pool)}"
             yield result(label, accuracies(label, session_of(stored, budget, variant.importance)))
+        label = f"division, {format_bytes(divided_manifest.memory['pool'])}"
+        yield result(label, accuracies(label, session_of(divided)))
 
 
 def _budget(manifest: Manifest, bits: float) -> tuple[int, int]:
