@@ -4,7 +4,7 @@ HAS_ARM64 = command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch
 HAS_GTEST = echo '\#include <gtest/gtest.h>' | g++ -E -x c++ - >/dev/null 2>&1
 
 .NOTPARALLEL:
-.PHONY: help setup build runner-arm64 demo demo-phone test test-full test-cpp test-python bench lint format clean
+.PHONY: help setup build runner-arm64 demo demo-phone test test-full test-cpp test-python fuzz bench lint format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
@@ -47,6 +47,16 @@ test-python: build
 
 test-full: build  ## full-size models: minutes, and several GB of memory
 	@pytest -m full -s
+
+fuzz: setup  ## fuzz the parsers, FUZZ_SECONDS each (10): needs clang
+	@if command -v clang++-19 >/dev/null; then \
+	  cmake --preset fuzz >build/fuzz.log || { cat build/fuzz.log; exit 1; }; cmake --build --preset fuzz || exit 1; \
+	  for fuzzer in build/fuzz/tests/fuzz/fuzz_*; do [ -x $$fuzzer ] && [ -f $$fuzzer ] || continue; \
+	    name=$${fuzzer##*fuzz_}; mkdir -p build/fuzz/corpus/$$name; \
+	    $$fuzzer -max_total_time=$${FUZZ_SECONDS:-10} -print_final_stats=1 -verbosity=0 -artifact_prefix=build/fuzz/$$name- \
+	      build/fuzz/corpus/$$name tests/fuzz/corpus/$$name || exit 1; \
+	  done; \
+	else echo "SKIP fuzzers: clang is not installed (Debian: apt-get install clang-19 libclang-rt-19-dev)"; fi
 
 bench: build  ## time kernels and training steps against PyTorch: some 20 minutes
 	@daf bench kernels --json build/bench_kernels.json

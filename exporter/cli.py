@@ -18,7 +18,7 @@ from daf.text import format_bytes, format_table
 
 if TYPE_CHECKING:
     from daf.exporter.fuse_optimizer import Optimizer
-    from daf.exporter.pipeline import Export
+    from daf.exporter.pipeline import Export, Options
     from daf.exporter.schemes import ActivationMode
 
 EPILOG = """\b
@@ -27,6 +27,7 @@ Examples:
   daf-export resnet18 --set width=16 --batch-size 8 --optimizer sgd --check -o r.pte
   daf-export resnet18 --batch-size 32 --activations daf --calibrate 1 --budget 64MB -o r.pte
   daf-export mobilenet_v2 --set pretrained=true --update sparse --update-ratio 0.02 -o sparse.pte
+  daf-export resnet18 --batch-size 64 --suggest --device-memory 512MB
   daf-export my_model.py --optimizer adamw --lr 3e-4 --weight-decay 0.01 -o mine.pte
   daf-export roberta_lora --set layers=2 --optimizer none --dump graphs -o lora.pte
 """
@@ -35,7 +36,7 @@ Examples:
 @click.command(epilog=EPILOG)
 @click.version_option(package_name="daf-mobile")
 @click.argument("model")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The program to write, OUT.pte.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The program to write, OUT.pte.  [required]")
 @settings_option
 @click.option("--batch-size", type=click.IntRange(min=1), help="Short for --set batch_size=N.")
 @click.option("--dynamic-batch", is_flag=True, help="Also run batches smaller than the exported one.")
@@ -71,11 +72,13 @@ Examples:
 @update_options
 @click.option("--budget", type=SIZE, help="For arena, pool and workspace together, as in 24MB.")
 @click.option("--check", "check_step", is_flag=True, help="Run one step and compare loss and gradients with PyTorch.")
+@click.option("--suggest", is_flag=True, help="Write nothing; say which ways to train fit --device-memory.")
+@click.option("--device-memory", type=SIZE, help="With --suggest: what the device has for it, as in 512MB.")
 @click.option("--dump", type=click.Path(path_type=Path, file_okay=False), help="Write the graph after each phase.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def export(
     model: str,
-    output: Path,
+    output: Path | None,
     settings: dict[str, str],
     batch_size: int | None,
     dynamic_batch: bool,
@@ -95,6 +98,8 @@ def export(
     select: str | None,
     budget: int | None,
     check_step: bool,
+    suggest: bool,
+    device_memory: int | None,
     dump: Path | None,
     quiet: bool,
 ) -> int:
@@ -103,6 +108,12 @@ def export(
     MODEL defines model(**settings), batch(**settings) and loss(output, target). Beside OUT.pte, a manifest
     OUT.daf.json and the example batch OUT.example.safetensors are written.
     """
+    if suggest != (device_memory is not None):
+        raise click.UsageError("--suggest and --device-memory SIZE belong together")
+    if suggest:
+        output = Path("suggested.pte")  # never written
+    if output is None:
+        raise click.MissingParameter(param_hint="'-o' / '--output'", param_type="option")
     if output.suffix != ".pte":
         raise click.BadParameter(f"{output} does not end in .pte", param_hint="--output")
     if batch_size is not None:
@@ -123,7 +134,8 @@ def export(
         update[0], optimizer, ratio=update_ratio, layers=update_layers, rotate_every=rotate_every, select=select
     )
     optimizer_settings = _optimizer_settings(optimizer, lr, momentum, nesterov, weight_decay)
-    check_output(output)
+    if not suggest:
+        check_output(output)
     if dump is not None:
         _make_folder(dump)
 
@@ -148,6 +160,9 @@ def export(
         dynamic_batch=dynamic_batch,
         dump=dump,
     )
+    if device_memory is not None:
+        _suggest(options, device_memory, quiet)
+        return Exit.OK
     try:
         exported = export_program(options, progress.phase)
     finally:
@@ -163,6 +178,17 @@ def export(
             err=True,
         )
     return _check(exported) if check_step else Exit.OK
+
+
+def _suggest(options: Options, device_memory: int, quiet: bool) -> None:
+    from daf.exporter.suggest import COMBINATIONS, suggest
+
+    progress = _Progress(len(COMBINATIONS), quiet)
+    try:
+        text = suggest(options, device_memory, progress.phase)
+    finally:
+        progress.done()
+    click.echo(text if quiet else f"\n{text}")
 
 
 class _Progress:
@@ -230,7 +256,7 @@ def summary(exported: Export) -> str:
         ("predicted peak", format_bytes(memory["peak"])),
         *(
             (f"  {part}", format_bytes(memory[part]))
-            for part in ("weights", "constants", "optimizer", "arena", "pool", "workspace", "batch")
+            for part in ("weights", "constants", "optimizer", "arena", "pool", "workspace", "batch", "runtime")
         ),
         ("program", f"{exported.written.program} ({format_bytes(manifest['program']['size_bytes'])})"),
     ]

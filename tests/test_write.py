@@ -127,7 +127,7 @@ def test_activations(cnn_export: Export, manifest: Json) -> None:
 def test_memory_is_the_sum_of_its_parts(cnn_export: Export, manifest: Json) -> None:
     memory = manifest["memory"]
     assert memory["peak"] == sum(
-        memory[part] for part in ("weights", "constants", "optimizer", "arena", "workspace", "batch")
+        memory[part] for part in ("weights", "constants", "optimizer", "arena", "workspace", "batch", "runtime")
     )
     state = cnn_export.model.state_dict()
     assert memory["weights"] == sum(value.numel() * value.element_size() for value in state.values())

@@ -262,3 +262,23 @@ def growth(outputs: Outputs, repeats: int, quick: bool) -> None:
     from daf.tools.bench_growth import GROWTHS, QUICK_GROWTHS, run_bench
 
     outputs.write(run_bench(QUICK_GROWTHS if quick else GROWTHS, repeats), "what")
+
+
+@bench.command(short_help="The ways of three papers on one bench.")
+@_outputs
+@_repeats
+@_quick
+def papers(outputs: Outputs, repeats: int, quick: bool) -> None:
+    """Compare DAF, DIVISION, sparse updates and their combination with PyTorch, and PyTorch with checkpointing.
+
+    For each: what is kept for backward, the peak, and the time of a step, against PyTorch without any of it. What the
+    papers say stands beside it; accuracy is what `daf bench accuracy` measures.
+
+    \b
+    Examples:
+      daf bench papers --json papers.json
+      daf bench papers --quick
+    """
+    from daf.tools.bench_papers import CASES, QUICK_CASES, run_bench
+
+    outputs.write(run_bench(QUICK_CASES if quick else CASES, repeats), "way of")

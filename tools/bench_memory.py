@@ -50,21 +50,22 @@ def _bench_case(case: StepCase, bits: int | None, repeats: int) -> Iterator[Resu
         plain, stored = Path(folder) / "fp32.pte", Path(folder) / "daf.pte"
         manifest = export_case(case, plain)
         export_case(case, stored, "--activations", "daf", *chosen)
-        eager = _eager(case, manifest)
+        eager = eager_memory(case, manifest)
         for program, mode in ((plain, "fp32"), (stored, "daf")):
-            kept, peak = _ours(program)
+            kept, peak = our_memory(program)
             setting = f"{case.setting}, {mode}"
             yield _megabytes(f"{case.model}, kept for backward", setting, kept, eager.saved_bytes)
             yield _megabytes(f"{case.model}, peak RSS", setting, peak, eager.peak_bytes)
         yield from _times(case, manifest, open_session(plain), open_session(stored), repeats)
 
 
-def _eager(case: StepCase, manifest: Manifest) -> EagerMemory:
+def eager_memory(case: StepCase, manifest: Manifest, checkpointing: bool = False) -> EagerMemory:
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(measure_eager, case.model, case.all_settings, dict(manifest.optimizer), STEPS).result()
+        given = (case.model, case.all_settings, dict(manifest.optimizer), STEPS, checkpointing)
+        return pool.submit(measure_eager, *given).result()
 
 
-def _ours(program: Path) -> tuple[int, int]:
+def our_memory(program: Path) -> tuple[int, int]:
     """Bytes kept for backward, and the peak above the process before it loaded the program; as in `daf run`."""
     rows: list[dict[str, Any]] = []
     request = make_request(program, read_manifest(manifest_path(program)), steps=STEPS, data=example_path(program))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.checkpoint import checkpoint
 
 from daf.exporter.load import load_model_file
 from daf.tools.eager import make_optimizer
@@ -23,7 +24,9 @@ class EagerMemory:
     peak_bytes: int  # resident, above the process with PyTorch loaded
 
 
-def measure_eager(model: str, settings: dict[str, str], optimizer: Mapping[str, Any], steps: int) -> EagerMemory:
+def measure_eager(
+    model: str, settings: dict[str, str], optimizer: Mapping[str, Any], steps: int, checkpointing: bool = False
+) -> EagerMemory:
     """For a process of its own: the peak is that of the process."""
     torch.set_num_threads(1)
     model_file = load_model_file(model, settings)
@@ -35,15 +38,37 @@ def measure_eager(model: str, settings: dict[str, str], optimizer: Mapping[str, 
     trainer = make_optimizer(network, optimizer)
     Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
     saved = 0
+    found: dict[int, int] = {}
+    if checkpointing:
+        checkpoint_blocks(network, found)
     for _ in range(steps):
         trainer.zero_grad()
-        found: dict[int, int] = {}
+        found.clear()
         with _CountSaved(network, batch, found):
             loss = model_file.loss(network(*batch[:-1]), batch[-1])
         saved = max(saved, sum(found.values()))
         loss.backward()
         trainer.step()
     return EagerMemory(saved, _status_bytes("VmHWM") - baseline)
+
+
+def checkpoint_blocks(network: nn.Module, found: dict[int, int]) -> None:
+    """The blocks of a network keep their input only, whose storage goes into `found`, and run again in backward."""
+    for child in network.children():
+        if not isinstance(child, nn.Sequential | nn.ModuleList):
+            checkpoint_blocks(child, found)
+            continue
+        for block in child:
+            block.forward = _checkpointed(block.forward, found)
+
+
+def _checkpointed(forward: Callable[..., Tensor], found: dict[int, int]) -> Callable[..., Tensor]:
+    def run(x: Tensor, *rest: Any) -> Tensor:
+        storage = x.untyped_storage()
+        found[storage.data_ptr()] = storage.nbytes()
+        return checkpoint(forward, x, *rest, use_reentrant=False)  # type: ignore[no-any-return]
+
+    return run
 
 
 def _status_bytes(name: str) -> int:

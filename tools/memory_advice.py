@@ -11,7 +11,7 @@ from daf.text import format_bytes
 from daf.tools.adb.oom import OomRecord
 
 _BUDGETED = ("arena", "pool", "workspace")  # what --budget is for
-_FIXED = ("weights", "constants", "optimizer", "batch")
+_FIXED = ("weights", "constants", "optimizer", "batch", "runtime")
 _USABLE = 0.85  # of what the device says is available: the process itself and the kernel need some
 
 

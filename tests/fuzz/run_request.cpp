@@ -1,0 +1,8 @@
+#include "runtime_ops/session/run_request.h"
+
+#include "tests/fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  return daf::parse_or_refuse(data, size,
+                              [](const std::string& text) { daf::RunRequest::parse(text); });
+}
