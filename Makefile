@@ -45,7 +45,8 @@ test-python: build
 	@if $(HAS_ARM64); then tools/make_runner_arm64.sh; fi
 	@pytest -n 2
 
-test-full: build  ## full-size models: minutes, and several GB of memory
+test-full: build  ## full-size models and Android's own ABI: minutes, and several GB of memory
+	@tools/setup.sh full
 	@pytest -m full -s
 
 fuzz: setup  ## fuzz the parsers, FUZZ_SECONDS each (10): needs clang

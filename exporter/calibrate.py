@@ -34,8 +34,9 @@ SMALLEST = 1e-30
 def calibrate(export: Export, n_batches: int, on_activation: Callable[[int, int], None]) -> dict[str, float]:
     """Activation -> sensitivity, the mean over batches. `on_activation(done, total)` is called along the way."""
     assert export.written is not None
-    cache = _cache_path(export.written.manifest["program"]["sha256"], n_batches)
     entries = export.store.entries
+    encodings = "".join(f" {entry.map.numbers()}" for entry in entries if entry.map is not None)
+    cache = _cache_path(export.written.manifest["program"]["sha256"], n_batches, encodings)
     names = [entry.activation.name for entry in entries]
     if (known := _read(cache, names)) is not None:
         return known
@@ -105,9 +106,9 @@ def _square_norm(x: Tensor) -> float:
     return float(x.double().square().sum())
 
 
-def _cache_path(program_sha256: str, n_batches: int) -> Path:
+def _cache_path(program_sha256: str, n_batches: int, encodings: str) -> Path:
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    key = hashlib.sha256(f"{program_sha256} {n_batches} 2".encode()).hexdigest()[:32]
+    key = hashlib.sha256(f"{program_sha256} {n_batches} 2{encodings}".encode()).hexdigest()[:32]
     return root / "daf" / f"sensitivity-{key}.json"
 
 

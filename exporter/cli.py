@@ -26,6 +26,7 @@ Examples:
   daf-export cnn_digits -o digits.pte
   daf-export resnet18 --set width=16 --batch-size 8 --optimizer sgd --check -o r.pte
   daf-export resnet18 --batch-size 32 --activations daf --calibrate 1 --budget 64MB -o r.pte
+  daf-export resnet18 --batch-size 32 --activations division --hfc-bits 4 -o d.pte
   daf-export mobilenet_v2 --set pretrained=true --update sparse --update-ratio 0.02 -o sparse.pte
   daf-export resnet18 --batch-size 64 --suggest --device-memory 512MB
   daf-export my_model.py --optimizer adamw --lr 3e-4 --weight-decay 0.01 -o mine.pte
@@ -47,13 +48,20 @@ Examples:
 @click.option("--weight-decay", type=click.FloatRange(min=0), help="[0; adamw 0.01]")
 @click.option(
     "--activations",
-    type=click.Choice(["fp32", "daf"]),
+    type=click.Choice(["fp32", "daf", "division"]),
     default="fp32",
     show_default=True,
-    help="What backward needs later: as it is, or as a few bits in the activation store.",
+    help="What backward needs later: as it is, or as a few bits in the activation store; by DIVISION, these beside "
+    "averages of blocks.",
 )
 @click.option(
     "--bits", type=BITS, default="auto", show_default=True, help="Of stored activations, 1 to 8. auto: 2 on average."
+)
+@click.option("--lfc-block", type=click.IntRange(2, 64), help="Height and width of division's blocks. [8]")
+@click.option(
+    "--hfc-bits",
+    type=click.IntRange(1, 8),
+    help="Of what division's averages leave of an element. [2; in sequences 4]",
 )
 @click.option(
     "--calibrate",
@@ -89,6 +97,8 @@ def export(
     weight_decay: float | None,
     activations: ActivationMode,
     bits: int | None,
+    lfc_block: int | None,
+    hfc_bits: int | None,
     calibrate: int,
     importance: str | None,
     update: tuple[str, int],
@@ -124,6 +134,11 @@ def export(
         raise click.BadParameter("fp32 activations are not stored; add --activations daf", param_hint="--calibrate")
     if activations == "fp32" and importance is not None:
         raise click.BadParameter("fp32 activations are not stored; add --activations daf", param_hint="--importance")
+    if activations == "division" and bits is not None:
+        raise click.BadParameter("division has --hfc-bits instead", param_hint="--bits")
+    for option, value in {"--lfc-block": lfc_block, "--hfc-bits": hfc_bits}.items():
+        if activations != "division" and value is not None:
+            raise click.BadParameter("only division has it; add --activations division", param_hint=option)
     if importance == "calibrated" and not calibrate:
         raise click.BadParameter("nothing is calibrated; add --calibrate 4", param_hint="--importance")
     if activations != "fp32" and dynamic_batch:
@@ -144,6 +159,7 @@ def export(
     file = load_model_file(model, settings)  # the user's own mistakes first: torch's exporter takes seconds to import
 
     with silenced():
+        from daf.exporter.division import LFC_BLOCK, Division
         from daf.exporter.pipeline import N_PHASES, Options, export_program
         from daf.exporter.plan_update import Update
 
@@ -154,6 +170,7 @@ def export(
         optimizer=_optimizer(optimizer, optimizer_settings),
         activations=activations,
         bits=bits,
+        division=Division(lfc_block or LFC_BLOCK, hfc_bits),
         budget_bytes=budget,
         importance=importance or ("calibrated" if calibrate else "uniform"),
         update=Update(update[0], update[1], **chosen_update),  # type: ignore[arg-type]

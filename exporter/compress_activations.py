@@ -35,7 +35,7 @@ daf = torch.ops.daf
 
 @dataclass(frozen=True)
 class StorePlan:
-    entries: list[AssignedScheme]  # that have planes; the place in the list is the id
+    entries: list[AssignedScheme]  # that are stored; the place in the list is the id
     chunk_bytes: int  # what the readers hold at most, beside the kernels' own workspace
 
 
@@ -68,7 +68,7 @@ class _Rewrite:
         readings = [
             (reader, scheme)
             for scheme in self.schemes
-            if scheme.value in ("planes", "derive")
+            if scheme.is_stored or scheme.value == "derive"
             for reader in dict.fromkeys(backward_readers(scheme.activation.node))
             if not passes_by_mask(reader, scheme.activation.node)
         ]
@@ -117,7 +117,7 @@ class _Rewrite:
             self._recipes[saved] = recipes.value(saved)
             return
         saved.meta.pop("daf_role", None)
-        if scheme.value == "planes":
+        if scheme.is_stored:
             entry = len(self.entries)
             self.entries.append(scheme)
             recipe = recipes.planes(entry, self._stash(saved, entry))

@@ -20,6 +20,7 @@ from torch.export.exported_program import ExportedProgram
 from daf.exporter import ops, store_ops  # noqa: F401  (define the operators)
 from daf.exporter.capture import capture_predict, capture_training, input_names
 from daf.exporter.compress_activations import StorePlan, compress_activations
+from daf.exporter.division import Division
 from daf.exporter.find_saved import SavedActivation, find_saved
 from daf.exporter.fuse_optimizer import NoOptimizer, Optimizer, fuse_optimizer, parameters_to_buffers
 from daf.exporter.load import ModelFile
@@ -41,6 +42,7 @@ from daf.exporter.schemes import (
     AssignedScheme,
     Attention,
     assign_schemes,
+    divide,
     find_attention,
 )
 from daf.exporter.verify import verify
@@ -57,6 +59,7 @@ class Options:
     activations: ActivationMode = "fp32"
     bits: int | None = None  # of every stored activation; None: by importance, DEFAULT_BITS on average
     budget_bytes: int | None = None  # for arena, pool and workspace together
+    division: Division = field(default_factory=Division)
     importance: str = "uniform"  # by what stored activations share their bits
     update: Update = field(default_factory=Update)
     dynamic_batch: bool = False
@@ -126,6 +129,8 @@ def assign(export: Export) -> None:
     # Where most of an activation is not kept, neither is it for the sign of its elements.
     exact_masks = options.update.mode != "dense" and not options.dynamic_batch
     export.schemes = assign_schemes(export.saved, options.activations, options.bits, exact_masks)
+    if options.activations == "division":
+        export.schemes = divide(export.schemes, export.batch[0].shape[0], options.division)
     export.attention = find_attention(export.schemes)
 
 
@@ -156,7 +161,8 @@ def fuse(export: Export) -> None:
     if not isinstance(optimizer, NoOptimizer):
         # What is alive when backward begins; a compressed program also needs whole tensors while it computes.
         largest = max((scheme.activation.raw_bytes for scheme in export.schemes), default=0)
-        activation_bytes = max(4 * largest, sum(scheme.stored_bytes(DEFAULT_BITS) for scheme in export.schemes))
+        kept = sum(scheme.stored_bytes(scheme.bits or DEFAULT_BITS) for scheme in export.schemes)
+        activation_bytes = max(4 * largest, kept)
         fuse_optimizer(export.programs[TRAIN], optimizer, activation_bytes, export.update.sparse)
         parameters_to_buffers(export.programs[PREDICT], set(export.trained))
 

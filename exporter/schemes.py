@@ -3,22 +3,25 @@
     keep     as it is: small, or not float32
     mask     1 bit per element: the backward of a ReLU needs no more
     planes   bit-planes in the activation store
+    division the averages of blocks, and bit-planes of what is left, in the activation store (exporter/division.py)
     derive   nothing of its own: a linear function of what is kept anyway (exporter/recipe.py), as the output of
              conv-bn-relu is of the planes of the convolution's output and the mask of the ReLU
 
-An activation may have a mask for one reader and planes (or a derivation) for the others.
+An activation may have a mask for one reader and planes (or a derivation) for the others. Nothing is derived in
+division mode: the method as published keeps every tensor.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch.fx import Node
 
+from daf.exporter.division import AVERAGE_BITS, HEADER_BITS, Division, MapEncoding, encode_maps
 from daf.exporter.find_saved import SavedActivation, is_view, storage_root
 from daf.exporter.ops import ACTIVATION_SAVES_OUTPUT
 from daf.exporter.store_ops import mask_words
@@ -26,9 +29,9 @@ from daf.exporter.store_ops import mask_words
 aten = torch.ops.aten
 daf = torch.ops.daf
 
-ActivationMode = Literal["fp32", "daf"]
+ActivationMode = Literal["fp32", "daf", "division"]
 
-STORE_SCHEMA = 2  # of the plan, the recipes and the encoding; as kStoreSchema in runtime_ops/session/manifest.h
+STORE_SCHEMA = 3  # of the plan, the recipes and the encoding; as kStoreSchema in runtime_ops/session/manifest.h
 DEFAULT_BITS = 2  # on average
 GROUP_ELEMENTS = 256
 GROUP_HEADER_BYTES = 4
@@ -69,15 +72,22 @@ Derivation = Normalized | Saved | Sum
 @dataclass(frozen=True)
 class AssignedScheme:
     activation: SavedActivation
-    value: Literal["keep", "planes", "derive", "none"]
+    value: Literal["keep", "planes", "division", "derive", "none"]
     mask: bool = False
     derivation: Derivation | None = None
     n_terms: int = 1  # whole tensors that are read to get the value back
+    map: MapEncoding | None = None  # of division
+    bits: int | None = None  # of planes, where the mode fixes them
 
     @property
     def name(self) -> str:
         parts = (["mask"] if self.mask else []) + ([self.value] if self.value != "none" else [])
         return "+".join(parts)
+
+    @property
+    def is_stored(self) -> bool:
+        """In the activation store."""
+        return self.value in ("planes", "division")
 
     @property
     def n_elements(self) -> int:
@@ -91,12 +101,16 @@ class AssignedScheme:
 
     def stored_bytes(self, bits: int) -> int:
         """With `bits` planes, where it has any."""
-        return self.arena_bytes + (planes_bytes(self.n_elements, bits) if self.value == "planes" else 0)
+        return self.arena_bytes + (planes_bytes(self.n_elements, bits, self.map) if self.is_stored else 0)
 
 
-def planes_bytes(n_elements: int, bits: int) -> int:
+def planes_bytes(n_elements: int, bits: int, map: MapEncoding | None = None) -> int:
     groups = -(-n_elements // GROUP_ELEMENTS)
-    return groups * (GROUP_HEADER_BYTES + GROUP_ELEMENTS // 8 * bits)
+    if map is None:
+        beside = groups * GROUP_HEADER_BYTES
+    else:
+        beside = n_elements // map.n_elements * (HEADER_BITS + AVERAGE_BITS * map.n_averages) // 8
+    return beside + groups * GROUP_ELEMENTS // 8 * bits
 
 
 def assign_schemes(
@@ -106,13 +120,23 @@ def assign_schemes(
 
     `bits`: of all that are stored, if that is decided already.
     """
-    max_terms = MAX_TERMS if bits is None or bits <= MAX_DERIVED_BITS else 0
+    max_terms = MAX_TERMS if mode == "daf" and (bits is None or bits <= MAX_DERIVED_BITS) else 0
     if mode == "fp32":
         return [_mask_or_keep(activation, exact_masks) for activation in saved]
     assigned: dict[Node, AssignedScheme] = {}
     for activation in saved:  # in the order of forward: what a value derives from is assigned before it
         assigned[activation.node] = _compress(activation, assigned, max_terms)
     return list(assigned.values())
+
+
+def divide(schemes: list[AssignedScheme], batch_size: int, division: Division) -> list[AssignedScheme]:
+    """Averages beside the planes where there are maps to average, and the bits of all planes."""
+    return [_divide(scheme, batch_size, division) if scheme.value == "planes" else scheme for scheme in schemes]
+
+
+def _divide(scheme: AssignedScheme, batch_size: int, division: Division) -> AssignedScheme:
+    map, bits = encode_maps(scheme.activation.node, batch_size, division)
+    return replace(scheme, value="planes" if map is None else "division", map=map, bits=bits)
 
 
 def _mask_or_keep(activation: SavedActivation, exact_masks: bool) -> AssignedScheme:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -21,7 +21,7 @@ from daf.exporter.fuse_optimizer import INDEX_STATE, describe, optimizer_state_n
 from daf.exporter.graph import inputs_of_kind, nodes_by_name, upper_bound
 from daf.exporter.lower import PREDICT, TRAIN, LoweredProgram, constant_bytes
 from daf.exporter.plan_memory import STATE_ID, measure_arena
-from daf.exporter.schemes import DEFAULT_BITS, STORE_SCHEMA
+from daf.exporter.schemes import DEFAULT_BITS, STORE_SCHEMA, AssignedScheme
 from daf.files import atomic_write
 from daf.manifest import FORMAT, SCHEMA, example_path, manifest_path
 from daf.text import format_bytes
@@ -160,6 +160,7 @@ def _store(export: Export, bits: dict[str, int]) -> dict[str, Any]:
                 "bits": bits[entry.activation.name],
                 "min_bits": 1,
                 "sensitivity": export.sensitivity(entry),
+                **({} if entry.map is None else {"map": asdict(entry.map)}),
             }
             for entry in export.store.entries
         ],
@@ -169,8 +170,8 @@ def _store(export: Export, bits: dict[str, int]) -> dict[str, Any]:
 def _bits(export: Export, fixed_bytes: int) -> dict[str, int]:
     """Of every stored activation. `fixed_bytes` are what a budget must hold beside the pool."""
     options, entries = export.options, export.store.entries
-    sizes = [entry.n_elements for entry in entries]
-    floor = fixed_bytes + native.store_bytes(sizes, [1] * len(sizes))
+    sizes, maps = [entry.n_elements for entry in entries], _maps(entries)
+    floor = fixed_bytes + native.store_bytes(sizes, [1] * len(sizes), maps)
     if options.budget_bytes is not None and options.budget_bytes < floor:
         raise BudgetTooSmallError(
             f"cannot export within {format_bytes(options.budget_bytes)}: arena and workspace take "
@@ -178,6 +179,8 @@ def _bits(export: Export, fixed_bytes: int) -> dict[str, int]:
             f"raise --budget to at least {math.ceil(floor / 1e3)}kB or export a smaller batch",
             Exit.USAGE,
         )
+    if options.activations == "division":
+        return {entry.activation.name: entry.bits or DEFAULT_BITS for entry in entries}
     if options.bits is not None or (options.budget_bytes is None and not export.sensitivities):
         return {entry.activation.name: options.bits or DEFAULT_BITS for entry in entries}
     if options.budget_bytes is not None:
@@ -186,6 +189,10 @@ def _bits(export: Export, fixed_bytes: int) -> dict[str, int]:
         limit = native.store_bytes(sizes, [DEFAULT_BITS] * len(sizes))
     found = native.fit_bits(sizes, [export.sensitivity(entry) for entry in entries], limit)
     return dict(zip((entry.activation.name for entry in entries), found, strict=True))
+
+
+def _maps(entries: list[AssignedScheme]) -> list[tuple[int, ...]]:
+    return [() if entry.map is None else entry.map.numbers() for entry in entries]
 
 
 def _kept(export: Export, bits: dict[str, int]) -> list[dict[str, Any]]:
@@ -289,7 +296,10 @@ def _memory(
         "runtime": RUNTIME_BYTES,
     }
     bits = _bits(export, parts["arena"] + parts["workspace"])
-    parts["pool"] = native.store_bytes([e.n_elements for e in export.store.entries], list(bits.values()))
+    entries = export.store.entries
+    parts["pool"] = native.store_bytes([e.n_elements for e in entries], list(bits.values()), _maps(entries))
+    if export.options.budget_bytes is not None:  # bits that were asked for may be more than there is room for
+        parts["pool"] = min(parts["pool"], export.options.budget_bytes - parts["arena"] - parts["workspace"])
     memory = {
         **parts,
         "activations": sum(scheme.arena_bytes for scheme in export.schemes) + parts["pool"],

@@ -346,22 +346,56 @@ py::array_t<float> dropout_array(const py::array& x, float p, uint64_t seed, uin
   return y;
 }
 
-size_t store_bytes(const std::vector<int64_t>& n_elements, const std::vector<int>& bits) {
+// Height, width and block of the maps of a tensor (DIVISION); empty: it has none.
+using Maps = std::vector<std::vector<int64_t>>;
+
+MapEncoding map_of(const std::vector<int64_t>& numbers) {
+  if (numbers.empty()) return {};
+  if (numbers.size() != 4) throw std::invalid_argument("a map has four numbers, or none");
+  return {numbers[0], numbers[1], numbers[2], numbers[3]};
+}
+
+size_t store_bytes(const std::vector<int64_t>& n_elements, const std::vector<int>& bits,
+                   const Maps& maps) {
   std::vector<StoreEntry> plan;
   for (size_t i = 0; i < n_elements.size() && i < bits.size(); ++i) {
-    plan.push_back({"", n_elements[i], bits[i], 1, 1.0});
+    plan.push_back(
+        {"", n_elements[i], bits[i], 1, 1.0, i < maps.size() ? map_of(maps[i]) : MapEncoding()});
   }
   return ActivationStore::planned_bytes(plan);
 }
 
 std::vector<int> fit_bits_into(const std::vector<int64_t>& n_elements,
-                               const std::vector<double>& sensitivities, size_t limit_bytes) {
+                               const std::vector<double>& sensitivities, size_t limit_bytes,
+                               const Maps& maps) {
   std::vector<StoreEntry> plan;
   for (size_t i = 0; i < n_elements.size() && i < sensitivities.size(); ++i) {
-    plan.push_back({"", n_elements[i], kMaxPlanes, 1, sensitivities[i]});
+    plan.push_back({"", n_elements[i], kMaxPlanes, 1, sensitivities[i],
+                    i < maps.size() ? map_of(maps[i]) : MapEncoding()});
   }
   const size_t page_bytes = StoreOptions().page_bytes;
   return fit_bits(plan, page_bytes, limit_bytes / page_bytes);
+}
+
+py::array_t<float> store_and_read(const py::array& x, int bits, int read_bits,
+                                  const std::vector<int64_t>& map, uint64_t seed, uint64_t step) {
+  const ConstTensorView view =
+      view_array(x, "x", Exit::kUsage, "cannot store an array: input", "float32");
+  if (view.spec.dtype != DType::kFloat32) {
+    throw DafError(Exit::kUsage, "cannot store an array: input 'x' must be float32, found " +
+                                     view.spec.type_and_shape() + "; convert it with astype()");
+  }
+  const std::vector<StoreEntry> plan = {{"x", x.size(), bits, read_bits, 1.0, map_of(map)}};
+  StoreOptions options;  // with room for everything to be kept exact
+  options.budget_bytes = ActivationStore::planned_bytes(plan) +
+                         static_cast<size_t>(x.size()) * sizeof(float) + 2 * options.page_bytes;
+  ActivationStore store(plan, options);
+  store.begin_step(seed, step);
+  store.stash(0, static_cast<const float*>(view.data));
+  if (read_bits < bits) store.trim(0);
+  py::array_t<float> y(view.spec.shape);
+  store.read(0, 0, x.size(), y.mutable_data());
+  return y;
 }
 
 void raise_daf_error(const py::object& type, Exit exit, const std::string& message) {
@@ -426,9 +460,12 @@ PYBIND11_MODULE(_native, m) {
   m.def("dropout", &dropout_array, py::arg("x"), py::arg("p"), py::arg("seed"), py::arg("step"),
         py::arg("layer"));
   m.def("operator_names", &operator_names);
-  m.def("store_bytes", &store_bytes, py::arg("n_elements"), py::arg("bits"));
+  m.def("store_bytes", &store_bytes, py::arg("n_elements"), py::arg("bits"),
+        py::arg("maps") = Maps());
   m.def("fit_bits", &fit_bits_into, py::arg("n_elements"), py::arg("sensitivities"),
-        py::arg("limit_bytes"));
+        py::arg("limit_bytes"), py::arg("maps") = Maps());
+  m.def("store_and_read", &store_and_read, py::arg("x"), py::arg("bits"), py::arg("read_bits"),
+        py::arg("map"), py::arg("seed"), py::arg("step"));
   m.def("max_workspace_bytes", &max_scratch_bytes);
   bind_store_bench(m);
   bind_reduce(m);

@@ -52,7 +52,7 @@ def test_native_engine(app_classes: Path, daf_program: Path, tmp_path: Path) -> 
     )
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "OK (9 tests)" in done.stdout
+    assert "OK (10 tests)" in done.stdout
     print(done.stdout)
     for complaint in ("WARNING in native method", "WARNING: JNI", "FATAL ERROR in native"):
         assert complaint not in done.stdout + done.stderr

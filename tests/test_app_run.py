@@ -125,7 +125,7 @@ def test_equals_a_run_on_this_machine(phone: Phone, cnn_program: Path, digits: P
     here, there = tmp_path / "here", tmp_path / "there"
     for folder in (here, there):
         folder.mkdir()
-    common = (cnn_program, "--data", digits, "--steps", 20, "--threads", 2)
+    common = (cnn_program, "--data", digits, "--steps", 20, "--threads", 2, "--reduce", "cpu")
     done = daf("run", *common, "--save", here / "w.safetensors", "--trace", here / "run.trace")
     assert done.returncode == 0, done.stderr
     done = phone.run(*common, "--save", there / "w.safetensors", "--trace", there / "run.trace")
@@ -134,7 +134,8 @@ def test_equals_a_run_on_this_machine(phone: Phone, cnn_program: Path, digits: P
     assert losses(there / "run.trace") == losses(here / "run.trace")
     for name in ("w.safetensors", "w.optim-20.safetensors"):
         assert (there / name).read_bytes() == (here / name).read_bytes()
-    assert summarize(there / "run.trace").header.device["kind"] == "app"
+    header = summarize(there / "run.trace").header
+    assert (header.device["kind"], header.config["reduce"]) == ("app", "cpu")
     assert phone.files() == []
 
 

@@ -131,9 +131,9 @@ def gradients_of(folder: Path, forward: str, mode: ActivationMode, bits: int) ->
 
 
 def test_every_entry_is_read_after_it_is_stored_and_freed_once_within_the_workspace(tmp_path: Path) -> None:
-    from zoo_settings import SMALL
+    from zoo_settings import DEEP, SMALL
 
-    for model in SMALL:
+    for model in SMALL.keys() - DEEP:
         file = load_model_file(model, {k: str(v) for k, v in SMALL[model].items()})
         export = export_program(Options(file, tmp_path / "p.pte", Sgd(), activations="daf"))
         stored: set[int] = set()

@@ -194,6 +194,12 @@ def test_a_failed_check_is_exit_code_1(run: Run, tmp_path: Path, monkeypatch: py
         (["mlp_digits", "-o", "x.pte", "--optimizer", "none", "--weight-decay", "1"], "none has no such setting"),
         (["mlp_digits", "-o", "x.pte", "--nesterov", "--momentum", "0"], "Nesterov momentum needs a momentum"),
         (["mlp_digits", "-o", "x.pte", "--activations", "int2"], "'int2' is not"),
+        (["mlp_digits", "-o", "x.pte", "--lfc-block", "8"], "only division has it; add --activations division"),
+        (["mlp_digits", "-o", "x.pte", "--activations", "daf", "--hfc-bits", "2"], "only division has it"),
+        (["mlp_digits", "-o", "x.pte", "--activations", "division", "--hfc-bits", "9"], "not in the range 1<=x<=8"),
+        (["mlp_digits", "-o", "x.pte", "--activations", "division", "--lfc-block", "1"], "not in the range 2<=x<=64"),
+        (["mlp_digits", "-o", "x.pte", "--activations", "division", "--lfc-block", "a"], "'a' is not a valid int"),
+        (["mlp_digits", "-o", "x.pte", "--activations", "division", "--bits", "2"], "division has --hfc-bits instead"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from training import export_model
+from training import Options, export_model, export_program, load_model_file
 
 from daf.exporter.check import check
 from daf.exporter.fuse_optimizer import AdamW, Optimizer, Sgd
@@ -17,6 +17,7 @@ pytestmark = pytest.mark.full
 
 CASES: dict[str, tuple[str, dict[str, object], Optimizer]] = {
     "resnet18_batch_32": ("resnet18", {"batch_size": 32}, Sgd()),
+    "resnet50_batch_4": ("resnet50", {"batch_size": 4}, Sgd()),
     "roberta_base_lora_8x128": ("roberta_lora", {"batch_size": 8, "sequence_length": 128}, AdamW()),
     "gpt2_medium_lora_2x128": ("gpt2_lora", {"batch_size": 2, "sequence_length": 128}, AdamW()),
 }
@@ -35,6 +36,19 @@ def test_takes_a_correct_step(case: tuple[str, dict[str, object], Optimizer], tm
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     print(f"\n{model}: {nodes} nodes, exported in {seconds:.0f} s, peak RSS {peak_mb:.0f} MB")
     print(f"gradient error {result.worst[1]:.1e} in {result.worst[0]}, eager's own {result.eager_error:.1e}")
+
+
+@pytest.mark.parametrize("model", ["resnet18", "resnet50"])
+def test_division_keeps_a_tenth_of_the_activations_at_batch_64(model: str, tmp_path: Path) -> None:
+    """The paper has 10.5x for ResNet-50 at 224x224."""
+    file = load_model_file(model, {"batch_size": "64"})
+    export = export_program(Options(file, tmp_path / "p.pte", Sgd(), activations="division"))
+    assert export.written is not None
+    kept, memory = export.written.manifest["activations"]["kept"], export.written.manifest["memory"]
+    raw = sum(each["raw_bytes"] for each in kept)
+    print(f"\n{model}: activations {raw / 2**30:.3f} GiB in {memory['activations'] / 2**30:.3f} GiB")
+    print(f"{raw / memory['activations']:.1f}x less, pages of the pool included; peak {memory['peak'] / 2**30:.2f} GiB")
+    assert raw / memory["activations"] >= 10
 
 
 def test_export_grows_linearly_with_the_number_of_nodes(tmp_path: Path) -> None:

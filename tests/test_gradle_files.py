@@ -103,10 +103,33 @@ def test_what_is_exported_is_guarded() -> None:
     assert application is not None
     exported = {}
     for component in application:
+        if component.tag == "uses-native-library":
+            continue
         assert component.attrib.get(f"{ANDROID}exported") in ("true", "false"), component.attrib
         if component.attrib[f"{ANDROID}exported"] == "true":
             exported[component.attrib[f"{ANDROID}name"]] = component.attrib.get(f"{ANDROID}permission")
     assert exported == {".MainActivity": None, ".RunService": "android.permission.DUMP"}
+
+
+def test_names_of_opencl_are_in_the_manifest() -> None:
+    """Since Android 12 an app opens a library of the vendor only if its manifest names it."""
+    opened = re.findall(r'"(lib\w+\.so)"', (ROOT / "runtime_ops/gpu/opencl/api.cpp").read_text())
+    libraries = [element.attrib for element in manifest().iter("uses-native-library")]
+    assert [library[f"{ANDROID}name"] for library in libraries] == opened
+    assert all(library[f"{ANDROID}required"] == "false" for library in libraries)
+
+
+def test_every_field_has_a_label() -> None:
+    """What TalkBack reads for it."""
+    fields, labelled = set(), set()
+    for layout in (MAIN / "res/layout").glob("*.xml"):
+        for view in ElementTree.parse(layout).iter():
+            if view.tag in ("EditText", "Spinner"):
+                fields.add(view.attrib[f"{ANDROID}id"].rpartition("/")[2])
+            if (target := view.attrib.get(f"{ANDROID}labelFor")) is not None:
+                assert view.attrib[f"{ANDROID}text"].startswith("@string/")
+                labelled.add(target.rpartition("/")[2])
+    assert {"data", "steps", "budget", "threads", "reduce"} <= fields == labelled
 
 
 def test_every_text_is_a_resource() -> None:

@@ -21,6 +21,10 @@ SMALL: dict[str, dict[str, object]] = {
     # eager's float32 gradients be off by 1e-3 and more.
     "mobilenet_v2": {"width": 0.25, "resolution": 32, "batch_size": 16},
     "resnet18": {"width": 4, "batch_size": 4},
+    "resnet50": {"width": 2, "resolution": 64, "batch_size": 4},
     "roberta_lora": _SMALL_TRANSFORMER,
     "vit_tiny": {"image_size": 16, "patch": 4, "layers": 2, "width": 32, "heads": 2, "batch_size": 4},
 }
+
+# Those that take a minute to export; tests of every model leave them to `make test-full`.
+DEEP = {"resnet50"}

@@ -203,8 +203,8 @@ def memory(
     \b
     kept for backward   PyTorch's are counted by saved-tensor hooks, without parameters and the batch
     peak RSS            of a process of its own, above what it takes before the model is made
-    step                with compressed activations, against the fp32 program and against PyTorch with the tensors
-                        quantized in saved-tensor hooks
+    step                with compressed activations (daf, and division: docs/encodings.md), against the fp32 program
+                        and against PyTorch with the tensors quantized in saved-tensor hooks
     added to a step     by compressing: against what the hooks add to a step of PyTorch
 
     \b
@@ -230,7 +230,7 @@ def memory(
 @_outputs
 @_quick
 def accuracy(seeds: int, curve: bool, threads: int, outputs: Outputs, quick: bool) -> None:
-    """Train in PyTorch, as an fp32 program and with compressed activations, and compare the accuracy on test data.
+    """Train in PyTorch, as an fp32 program, with compressed activations and by DIVISION; compare the test accuracy.
 
     The digits come with a package; CIFAR-10 is read from the folder that DAF_DATA_DIR names (cifar10_10k.npz), and
     left out with a message where it is not set.

@@ -38,12 +38,22 @@ class AccuracyCase:
     steps: int
     lr: float
     more: tuple[str, ...] = ()  # for daf-export
+    ways: tuple[tuple[str, ...], ...] = ()  # further options of daf-export, each a program of its own
     needs_data: bool = False  # in DAF_DATA_DIR
 
 
+UPDATES = (
+    ("--update", "last:1"),
+    ("--update", "bias"),
+    ("--update", "sparse"),
+    ("--update", "sparse", "--rotate-every", "0"),
+    ("--update", "sparse", "--activations", "daf"),
+)
+PRETRAINED = {"resolution": "64", "pretrained": "true"}
 CASES = (
     AccuracyCase(StepCase("cnn_digits", 128, {"width": "32"}), 150, 0.05),
     AccuracyCase(StepCase("resnet18", 64, {"width": "16"}), 500, 0.1, ("--weight-decay", "5e-4"), needs_data=True),
+    AccuracyCase(StepCase("mobilenet_v2", 32, PRETRAINED), 200, 0.005, ways=UPDATES, needs_data=True),
 )
 QUICK_CASES = (AccuracyCase(StepCase("cnn_digits", 32), 110, 0.05),)
 
@@ -79,10 +89,9 @@ def _bench_case(case: AccuracyCase, n_seeds: int, variants: Sequence[Variant]) -
     model_file = load_model_file(case.step.model, case.step.all_settings)
     train, test = (model_file.dataset(split) for split in ("train", "test"))
     with tempfile.TemporaryDirectory() as folder:
-        plain, stored = Path(folder) / "fp32.pte", Path(folder) / "daf.pte"
+        plain, stored, divided = (Path(folder) / f"{mode}.pte" for mode in ("fp32", "daf", "division"))
         options = ("--lr", str(case.lr), *case.more)
         manifest = export_case(case.step, plain, *options)
-        stored_manifest = export_case(case.step, stored, "--activations", "daf", "--calibrate", "4", *options)
 
         def accuracies(label: str, train_one: Callable[[int], float]) -> list[float]:
             with click.progressbar(range(n_seeds), label=f"{case.step.model}, {label}") as seeds:
@@ -107,10 +116,21 @@ def _bench_case(case: AccuracyCase, n_seeds: int, variants: Sequence[Variant]) -
             return train_one
 
         yield result("fp32", accuracies("fp32", session_of(plain)))
+        for way in case.ways:
+            program = Path(folder) / "way.pte"
+            kept = export_case(case.step, program, *options, *way).memory["activations"]
+            label = f"{' '.join(way)}, {format_bytes(kept)} kept"
+            yield result(label, accuracies(label, session_of(program)))
+        if case.ways:
+            return
+        stored_manifest = export_case(case.step, stored, "--activations", "daf", "--calibrate", "4", *options)
+        divided_manifest = export_case(case.step, divided, "--activations", "division", *options)
         for variant in variants:
             pool, budget = _budget(stored_manifest, variant.bits)
             label = f"{variant}, {format_bytes(pool)}"
             yield result(label, accuracies(label, session_of(stored, budget, variant.importance)))
+        label = f"division, {format_bytes(divided_manifest.memory['pool'])}"
+        yield result(label, accuracies(label, session_of(divided)))
 
 
 def _budget(manifest: Manifest, bits: float) -> tuple[int, int]:

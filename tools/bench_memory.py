@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import torch
 from daf import native
 from daf.exporter.load import load_model_file
 from daf.manifest import Manifest, example_path, manifest_path, read_manifest
-from daf.tools.bench_results import Result, Stopwatch, say
+from daf.tools.bench_results import Result, Stopwatch, Times, say
 from daf.tools.bench_step import MIN_SLICE_S, StepCase, export_case, open_session
 from daf.tools.eager import EagerTrainer
 from daf.tools.eager_memory import EagerMemory, QuantizedSavedTensors, measure_eager
@@ -46,17 +46,18 @@ def run_bench(cases: Sequence[StepCase], bits: int | None, repeats: int) -> list
 def _bench_case(case: StepCase, bits: int | None, repeats: int) -> Iterator[Result]:
     say(f"{case.model}, {case.setting}")
     with tempfile.TemporaryDirectory() as folder:
-        chosen = [] if bits is None else ["--bits", str(bits)]
-        plain, stored = Path(folder) / "fp32.pte", Path(folder) / "daf.pte"
+        plain, stored, divided = (Path(folder) / f"{mode}.pte" for mode in ("fp32", "daf", "division"))
         manifest = export_case(case, plain)
-        export_case(case, stored, "--activations", "daf", *chosen)
+        for program, option in ((stored, "--bits"), (divided, "--hfc-bits")):
+            chosen = [] if bits is None else [option, str(bits)]
+            export_case(case, program, "--activations", program.stem, *chosen)
         eager = eager_memory(case, manifest)
-        for program, mode in ((plain, "fp32"), (stored, "daf")):
+        for program in (plain, stored, divided):
             kept, peak = our_memory(program)
-            setting = f"{case.setting}, {mode}"
+            setting = f"{case.setting}, {program.stem}"
             yield _megabytes(f"{case.model}, kept for backward", setting, kept, eager.saved_bytes)
             yield _megabytes(f"{case.model}, peak RSS", setting, peak, eager.peak_bytes)
-        yield from _times(case, manifest, open_session(plain), open_session(stored), repeats)
+        yield from _times(case, manifest, {p.stem: open_session(p) for p in (plain, stored, divided)}, repeats)
 
 
 def eager_memory(case: StepCase, manifest: Manifest, checkpointing: bool = False) -> EagerMemory:
@@ -78,7 +79,7 @@ def _megabytes(name: str, setting: str, ours: int, peer: int) -> Result:
 
 
 def _times(
-    case: StepCase, manifest: Manifest, fp32: native.Session, daf: native.Session, repeats: int
+    case: StepCase, manifest: Manifest, sessions: Mapping[str, native.Session], repeats: int
 ) -> Iterator[Result]:
     """A step with compressed activations against one without, and against compressing with PyTorch's operators."""
     model_file = load_model_file(case.model, case.all_settings)
@@ -91,14 +92,19 @@ def _times(
             return naive.step(batch)
 
     stopwatch = Stopwatch(1, MIN_SLICE_S)
-    ours = stopwatch.compare(lambda: daf.step(arrays), lambda: fp32.step(arrays), repeats)
+
+    def compare(mode: str) -> Times:
+        return stopwatch.compare(lambda: sessions[mode].step(arrays), lambda: sessions["fp32"].step(arrays), repeats)
+
+    ours, divided = compare("daf"), compare("division")
     hooks = stopwatch.compare(naive_step, lambda: eager.step(batch), repeats)
 
-    def result(name: str, value: float, peer: str, peer_value: float, spread: float) -> Result:
-        setting = f"{case.setting}, daf, 1 thread"
+    def result(name: str, value: float, peer: str, peer_value: float, spread: float, mode: str = "daf") -> Result:
+        setting = f"{case.setting}, {mode}, 1 thread"
         return Result(f"{case.model}, {name}", setting, 1000 * value, peer, 1000 * peer_value, "ms", spread)
 
     both = max(ours.spread, hooks.spread)
     yield result("step", ours.ours, "fp32 program", ours.peer, ours.spread)
+    yield result("step", divided.ours, "fp32 program", divided.peer, divided.spread, "division")
     yield result("step", ours.ours, HOOKS, hooks.ours, both)
     yield result("added to a step", max(ours.ours - ours.peer, 0.0), HOOKS, hooks.ours - hooks.peer, both)

@@ -1,9 +1,12 @@
 #!/bin/sh
 # Makes a fresh clone ready to build: the packages that pip cannot give, and .venv with the pinned ones.
 # Instant and offline when pyproject.toml asks for nothing new.
+#   tools/setup.sh          for everything but:
+#   tools/setup.sh full     also the packages that only `make test-full` uses (clang, npm: 0.5 GB)
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
+extent=${1:-}
 
 fail() {
   echo "error: $*" >&2
@@ -42,6 +45,12 @@ missing_packages() {
   ls /usr/share/vulkan/icd.d/lvp_icd.*.json >/dev/null 2>&1 || echo mesa-vulkan-drivers
   ls /usr/share/vulkan/explicit_layer.d/*validation*.json >/dev/null 2>&1 || echo vulkan-validationlayers
   command -v oclgrind >/dev/null || echo oclgrind
+  if [ "$extent" = full ]; then # Android's own ABI: tools/check_android_abi.sh
+    command -v clang++-19 >/dev/null || echo clang-19
+    command -v ld.lld-19 >/dev/null || echo lld-19
+    [ -e /usr/lib/llvm-19/include/c++/v1/__config_site ] || echo libc++-19-dev
+    command -v npm >/dev/null || echo npm
+  fi
   "$python" -c 'import ensurepip' 2>/dev/null || echo python3-venv
   "$python" -c 'import os, sysconfig as s; os.stat(s.get_path("include") + "/Python.h")' 2>/dev/null ||
     echo python3-dev
@@ -114,4 +123,11 @@ if [ ! -e .venv/apk-tools ]; then
     mkdir -p .venv/apk-tools
     echo "SKIP getting them: see .venv/apk-tools.log; to try again: tools/get_apk_tools.sh .venv/apk-tools" >&2
   }
+fi
+
+# Tried each time that it is asked for: nothing else needs it.
+if [ "$extent" = full ] && [ ! -e .venv/android-abi/parts ]; then
+  echo "getting a prebuilt ExecuTorch for Android, for the check of its ABI (50 MB)"
+  tools/android_abi/get_parts.sh .venv/android-abi/parts .venv/bin/python >.venv/android-abi.log 2>&1 ||
+    echo "SKIP getting it: see .venv/android-abi.log; its test is skipped" >&2
 fi

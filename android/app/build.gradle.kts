@@ -28,6 +28,8 @@ android {
                     "-DANDROID_SUPPORT_FLEXIBLE_PAGE_SIZES=ON",
                     "-DDAF_EXECUTORCH_DIR=$executorchDir",
                 )
+                // Without, Vulkan and OpenCL are left out.
+                providers.gradleProperty("daf.gpuHeadersDir").orNull?.let { arguments += "-DDAF_GPU_HEADERS=$it" }
             }
         }
     }

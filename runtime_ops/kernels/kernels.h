@@ -354,6 +354,46 @@ int64_t bitplane_headers(const StochasticRounding& rounding, int64_t first_group
 void bitplane_decode(const BitPlanes& from, int n_planes, int64_t first, int64_t n,
                      bool around_caches, float* y);
 
+// DIVISION (Wang et al., ICML 2023): a map is stored as the averages over its blocks, in bfloat16,
+// and bit-planes of what is left when these are taken off again. The planes are those of groups of
+// 256 values, as above, with the same random numbers, but minimum and scale belong to a map: its
+// header is like that of a group. Maps need not begin where groups do.
+//
+//   value   average + (minimum + scale * code)
+//
+// At most 256 values that lie together, of one map and one row of averages.
+struct MapSegment {
+  int64_t count;
+  uint32_t header;          // of the map
+  const uint16_t* average;  // bfloat16, of the first value
+  // Of each value, how many there are from it on, itself included, with the same average; the next
+  // one has the next average. Where it is null, each has the next, or all have the first.
+  const int32_t* n_alike;
+  bool is_one_average;
+};
+struct MapRange {
+  float minimum = std::numeric_limits<float>::infinity();
+  float maximum = -std::numeric_limits<float>::infinity();
+  bool is_finite = true;
+};
+// The averages of `n` blocks beside each other; `stride` is between the rows of x.
+inline constexpr int64_t kMaxMapBlock = 64;
+void division_averages(int64_t n, int64_t block_height, int64_t block_width, int64_t stride,
+                       const float* x, uint16_t* averages);
+// Widens the range by what the averages leave of x; headers are not read.
+void division_range(int64_t n_segments, const MapSegment* segments, const float* x,
+                    MapRange* range);
+// Rounded outwards as those of groups; marked when no header can describe the range.
+uint32_t division_header(const MapRange& range, int bits);
+// Segments of at most 256 values, which begin with the first of `group`. The planes are those of
+// the group. Values of marked maps have code 0.
+void division_encode(const StochasticRounding& rounding, int64_t group, int64_t n_segments,
+                     const MapSegment* segments, const float* x, const BitPlanes& to);
+// The same segments, or some of them: the first value is `first` of the group. What belongs to a
+// marked map is not written.
+void division_decode(const BitPlanes& from, int n_planes, int64_t first, int64_t n_segments,
+                     const MapSegment* segments, float* y);
+
 // To the nearest bfloat16, ties to even; NaN stays NaN.
 void to_bfloat16(int64_t n, const float* x, uint16_t* y);
 void from_bfloat16(int64_t n, const uint16_t* x, float* y);

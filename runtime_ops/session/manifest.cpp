@@ -6,6 +6,7 @@
 #include "runtime_ops/session/error.h"
 #include "runtime_ops/session/file.h"
 #include "runtime_ops/session/json_fields.h"
+#include "runtime_ops/store/plan.h"
 
 namespace daf {
 namespace {
@@ -146,6 +147,19 @@ Json parse_activations(const JsonFields& activations) {
   return kept;
 }
 
+MapEncoding parse_map(const JsonFields& entry, int64_t n_elements) {
+  const JsonFields fields = entry.object("map");
+  MapEncoding map;
+  map.height = fields.size("height");
+  map.width = fields.size("width");
+  map.block_height = fields.size("block_height");
+  map.block_width = fields.size("block_width");
+  if (const std::string reason = why_unusable(map, n_elements); !reason.empty()) {
+    entry.fail("map", reason);
+  }
+  return map;
+}
+
 StoreEntry parse_store_entry(const JsonFields& fields) {
   StoreEntry entry;
   entry.name = fields.string("name");
@@ -162,6 +176,7 @@ StoreEntry parse_store_entry(const JsonFields& fields) {
   if (!(entry.sensitivity >= 0) || std::isinf(entry.sensitivity)) {
     fields.fail("sensitivity", "must be a number of at least 0");
   }
+  if (fields.find("map") != nullptr) entry.map = parse_map(fields, entry.n_elements);
   return entry;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "runtime_ops/store/page_pool.h"
 
@@ -39,6 +40,17 @@ struct Piece {
     }
     const size_t skipped = offset - start * unit_bytes;
     return {pool.address(blocks[block]) + skipped, size * unit_bytes - skipped};
+  }
+
+  void write(const PagePool& pool, size_t offset, const void* from, size_t size_bytes) const {
+    copy(pool, offset, size_bytes, [&](uint8_t* data, size_t done, size_t n) {
+      std::memcpy(data, static_cast<const uint8_t*>(from) + done, n);
+    });
+  }
+  void read(const PagePool& pool, size_t offset, void* to, size_t size_bytes) const {
+    copy(pool, offset, size_bytes, [&](const uint8_t* data, size_t done, size_t n) {
+      std::memcpy(static_cast<uint8_t*>(to) + done, data, n);
+    });
   }
 
   // body(block, order) for every block that there is.
@@ -80,6 +92,16 @@ struct Piece {
   }
 
  private:
+  // body(data, done, n) for what lies together, piece by piece.
+  template <class Body>
+  void copy(const PagePool& pool, size_t offset, size_t size_bytes, Body body) const {
+    for (size_t done = 0, n; done < size_bytes; done += n) {
+      const Span span = at(pool, offset + done);
+      n = std::min(span.size_bytes, size_bytes - done);
+      body(span.data, done, n);
+    }
+  }
+
   int order_of(uint32_t block) const {
     if (block < n_units / kUnits) return PagePool::kPageOrder;
     uint32_t rest = n_units % kUnits;

@@ -35,14 +35,29 @@ template <class Add>
 size_t count_pages(const std::vector<StoreEntry>& plan, size_t page_bytes, Add add) {
   PageCount pages;
   for (const StoreEntry& entry : plan) {
-    const auto units = StoredTensor::units(entry.n_elements, page_bytes / kUnits);
+    const auto units = StoredTensor::units(entry.n_elements, page_bytes / kUnits, entry.map);
     pages.add(units.headers);
+    pages.add(units.averages);
     add(pages, entry, units);
   }
   return pages.total();
 }
 
 }  // namespace
+
+std::string why_unusable(const MapEncoding& map, int64_t n_elements) {
+  const auto is_side = [](int64_t side, int64_t block) {
+    return side > 0 && side <= kMaxElements && block > 0 && block <= std::min(side, kMaxMapBlock);
+  };
+  if (!is_side(map.height, map.block_height) || !is_side(map.width, map.block_width)) {
+    return "the blocks of its maps are not 1 to 64 wide and high, and at most their size";
+  }
+  if (map.width > INT32_MAX || map.height > kMaxElements / map.width ||
+      n_elements % map.n_elements() != 0) {
+    return "its " + std::to_string(n_elements) + " elements are not whole maps";
+  }
+  return "";
+}
 
 void check_plan(const std::vector<StoreEntry>& plan) {
   for (const StoreEntry& entry : plan) {
@@ -59,6 +74,8 @@ void check_plan(const std::vector<StoreEntry>& plan) {
       refuse_entry("must keep " + std::to_string(entry.min_bits) + " of its " +
                    std::to_string(entry.bits) + " bits, not 1 to all of them");
     }
+    const std::string reason = why_unusable(entry.map, entry.n_elements);
+    if (entry.map.is_used() && !reason.empty()) refuse_entry("cannot be stored: " + reason);
     if (!(entry.sensitivity >= 0)) refuse_entry("has a sensitivity that is not 0 or more");
   }
 }
@@ -95,7 +112,7 @@ size_t most_pages(const std::vector<StoreEntry>& plan, size_t page_bytes) {
 void fit_bits(const std::vector<StoreEntry>& plan, const std::vector<double>& sensitivities,
               size_t page_bytes, size_t n_pages, DropOrder& order, std::vector<int>& bits) {
   const auto units_of = [&](int id) {
-    return StoredTensor::units(plan[id].n_elements, page_bytes / kUnits);
+    return StoredTensor::units(plan[id].n_elements, page_bytes / kUnits, plan[id].map);
   };
   const auto put_in_order = [&](int id) {
     const size_t plane_bytes = units_of(id).plane * (page_bytes / kUnits);
@@ -107,6 +124,7 @@ void fit_bits(const std::vector<StoreEntry>& plan, const std::vector<double>& se
   for (int id = 0; id < static_cast<int>(plan.size()); ++id) {
     bits[id] = plan[id].bits;
     pages.add(units_of(id).headers);
+    pages.add(units_of(id).averages);
     pages.add(units_of(id).plane, bits[id]);
     put_in_order(id);
   }

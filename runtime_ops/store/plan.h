@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "runtime_ops/store/drop_order.h"
@@ -15,6 +16,8 @@ inline constexpr size_t kMaxPages = (size_t{1} << 26) - 1;
 // Throw std::invalid_argument.
 void check_plan(const std::vector<StoreEntry>& plan);
 void check_page_bytes(size_t page_bytes);
+// Empty when a tensor can be such maps.
+std::string why_unusable(const MapEncoding& map, int64_t n_elements);
 
 // With min_bits or with `bits` everywhere; with every group exact on top.
 size_t floor_pages(const std::vector<StoreEntry>& plan, size_t page_bytes);

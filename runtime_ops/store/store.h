@@ -1,6 +1,7 @@
-// The activation store: what backward needs of forward, as bit-planes (kernels.h) in a pool of
-// pages that never exceeds its budget. When there is no room for a tensor, the cheapest planes of
-// any tensor are dropped; what remains is still a valid encoding of fewer bits.
+// The activation store: what backward needs of forward, as bit-planes (kernels.h), alone or beside
+// the averages of DIVISION, in a pool of pages that never exceeds its budget. When there is no room
+// for a tensor, the cheapest planes of any tensor are dropped; what remains is still a valid
+// encoding of fewer bits.
 #pragma once
 
 #include <array>
@@ -15,6 +16,20 @@ namespace daf {
 
 class HybridReducer;
 
+// DIVISION: a tensor is maps of height x width values that lie together. The averages of their
+// blocks are kept whatever happens; planes hold what is left. Blocks begin at the top left; those
+// that would not be whole are left out, and every value takes the average that the nearest
+// upsampling of PyTorch gives it.
+struct MapEncoding {
+  int64_t height = 0, width = 0;  // 0: no maps, but groups of 256 values with bit-planes alone
+  int64_t block_height = 0, block_width = 0;
+
+  bool is_used() const { return height > 0; }
+  int64_t n_elements() const { return height * width; }
+  int64_t rows() const { return height / block_height; }  // of averages
+  int64_t columns() const { return width / block_width; }
+};
+
 // A tensor of the plan. Its place in the plan is its id.
 struct StoreEntry {
   std::string name;        // for messages
@@ -23,6 +38,7 @@ struct StoreEntry {
   int min_bits = 1;        // planes that are never dropped, 1 to `bits`
   // C: the error of the gradient is C / (2^bits - 1)^2. The unit does not matter; >= 0.
   double sensitivity = 1;
+  MapEncoding map = {};
 };
 
 struct StoreOptions {
@@ -61,7 +77,7 @@ struct StoreStats {
   size_t raw_bytes;                     // of the stored tensors as float32
   size_t largest_free_bytes;            // the largest tensor part that would fit without a drop
   size_t bookkeeping_bytes;             // on the heap, not in the pool
-  int64_t exact_groups;                 // stored now, in float32, because a value is not finite
+  int64_t exact_groups;                 // or maps, in float32 because a value is not finite
   int64_t n_grows, n_trims, n_moves;    // n_moves: blocks moved to make whole pages free
   std::array<int64_t, 9> drops_by_bit;  // [b]: planes dropped from tensors that had b of them
 };
@@ -81,7 +97,7 @@ class ActivationStore {
 
   // What the whole plan takes in whole pages, headers included: with min_bits everywhere (a smaller
   // budget is refused), and with `bits` everywhere (with this budget nothing is ever dropped).
-  // Groups with values that are not finite come on top, 1 KB each.
+  // Groups (1 KB each) and maps with values that are not finite come on top.
   static size_t floor_bytes(const std::vector<StoreEntry>& plan, size_t page_bytes = 16384);
   static size_t planned_bytes(const std::vector<StoreEntry>& plan, size_t page_bytes = 16384);
 
@@ -90,9 +106,9 @@ class ActivationStore {
   // changed, the bits are chosen anew: those of the plan, or fewer where the budget asks for it.
   void begin_step(uint64_t seed, uint64_t step);
 
-  // Encodes n_elements values (at most the plan's; all of them by default) at the tensor's bits,
-  // after making room. Throws std::runtime_error when the groups that must be kept exact leave no
-  // room even with min_bits everywhere; the tensor is then not stored.
+  // Encodes n_elements values (at most the plan's; all of them by default; whole maps) at the
+  // tensor's bits, after making room. Throws std::runtime_error when the groups that must be kept
+  // exact leave no room even with min_bits everywhere; the tensor is then not stored.
   void stash(int id, const float* x);
   void stash(int id, const float* x, int64_t n_elements);
 
@@ -102,7 +118,7 @@ class ActivationStore {
   // planes are dropped between them.
   void read(int id, int64_t first, int64_t count, float* out) const;
 
-  // The mean over its groups of the square of maximum - minimum; groups kept exact do not count.
+  // The mean over its groups or maps of the square of maximum - minimum; exact ones do not count.
   double mean_square_range(int id) const;
 
   void release(int id);

@@ -25,6 +25,12 @@ double usable(double sensitivity) {
                                     : std::numeric_limits<double>::max();
 }
 
+std::vector<MapLayout> layouts_of(const std::vector<StoreEntry>& plan) {
+  std::vector<MapLayout> layouts;
+  for (const StoreEntry& entry : plan) layouts.emplace_back(entry.map);
+  return layouts;
+}
+
 }  // namespace
 
 ActivationStore::State::State(const std::vector<StoreEntry>& plan, const StoreOptions& options)
@@ -32,6 +38,7 @@ ActivationStore::State::State(const std::vector<StoreEntry>& plan, const StoreOp
       options_(options),
       pool_(options.page_bytes, pages_to_reserve(plan, options), options.grow_step_bytes),
       floor_pages_(floor_pages(plan, options.page_bytes)),
+      layouts_(layouts_of(plan)),
       items_(plan.size()),
       order_(plan.size()),
       budget_bytes_(options.budget_bytes),
@@ -41,6 +48,9 @@ ActivationStore::State::State(const std::vector<StoreEntry>& plan, const StoreOp
         }
       }) {
   pool_.set_budget(std::min(budget_bytes_ / options.page_bytes, pool_.n_pages()));
+  for (size_t id = 0; id < items_.size(); ++id) {
+    if (plan[id].map.is_used()) items_[id].tensor.maps = &layouts_[id];
+  }
   make_places();
   for (const StoreEntry& entry : plan) {
     sensitivity_.push_back(usable(entry.sensitivity));
@@ -53,8 +63,10 @@ void ActivationStore::State::make_places() {
   const auto for_each_piece = [&](auto body) {
     for (size_t id = 0; id < items_.size(); ++id) {
       StoredTensor& tensor = items_[id].tensor;
-      const auto units = StoredTensor::units(plan_[id].n_elements, pool_.unit_bytes());
+      const auto units =
+          StoredTensor::units(plan_[id].n_elements, pool_.unit_bytes(), plan_[id].map);
       body(tensor.headers, units.headers);
+      body(tensor.averages, units.averages);
       body(tensor.exact, units.exact);
       for (int p = 0; p < plan_[id].bits; ++p) body(tensor.planes[p], units.plane);
     }
@@ -99,6 +111,9 @@ void ActivationStore::State::stash(int id, const float* x, int64_t n_elements) {
          "it has " + std::to_string(n_elements) + " values, in the plan " +
              std::to_string(plan_[id].n_elements));
   }
+  if (plan_[id].map.is_used() && n_elements % plan_[id].map.n_elements() != 0) {
+    fail(id, "store", "its " + std::to_string(n_elements) + " values are not whole maps");
+  }
   item.tensor.n_elements = n_elements;
   int64_t n_marked = 0;
   const bool is_stored = store(id, x, &n_marked);
@@ -108,8 +123,8 @@ void ActivationStore::State::stash(int id, const float* x, int64_t n_elements) {
     throw std::runtime_error(
         "cannot store activation '" + plan_[id].name + "': with every tensor at its fewest bits, " +
         std::to_string(n_exact_groups() + n_marked) +
-        " groups of 256 values that are kept in float32, because not all of them are finite, do " +
-        "not fit in the budget of " + std::to_string(budget_bytes_) +
+        " groups of 256 values (or maps) that are kept in float32, because not all of them are " +
+        "finite, do not fit in the budget of " + std::to_string(budget_bytes_) +
         " bytes; lower the learning rate, or raise the budget");
   }
   report(StoreEvent::Kind::kStash, id);
@@ -131,7 +146,7 @@ void ActivationStore::State::read(int id, int64_t first, int64_t count, float* o
   if (count == 0) return;
   const StoredTensor& tensor = item.tensor;
   const auto decode = [&] { tensor.decode(pool_, first, count, out); };
-  if (reducer_ == nullptr) return decode();
+  if (reducer_ == nullptr || tensor.maps != nullptr) return decode();
   reducer_->decode(
       count, out, [&] { return tensor.pieces(pool_, first, count); },
       [&] { tensor.finish_decode(pool_, first, count, out); }, decode);
@@ -222,13 +237,14 @@ void ActivationStore::State::fail(int id, const char* action, const std::string&
 bool ActivationStore::State::store(int id, const float* x, int64_t* n_marked) {
   Item& item = items_[id];
   StoredTensor& tensor = item.tensor;
-  const auto units = StoredTensor::units(tensor.n_elements, pool_.unit_bytes());
+  const auto units = tensor.units(pool_.unit_bytes());
   const auto always = [] { return true; };
   tensor.bits = start_bits_[id];
   item.plane_units = units.plane;
   item.is_stored = true;
   put_in_order(id);  // its own planes may be the cheapest
   if (!allocate(tensor.headers, units.headers, always)) return false;
+  if (!allocate(tensor.averages, units.averages, always)) return false;
   // Room is made before the planes are: one that goes is not even written, and rounding to those
   // that stay is unbiased.
   for (int p = 0; p < tensor.bits; ++p) {
@@ -241,14 +257,16 @@ bool ActivationStore::State::store(int id, const float* x, int64_t* n_marked) {
   const auto encode_on = [&](const OrderedRange* ranges, const StoredTensor::DevicePack& pack) {
     return tensor.encode_on(pool_, rounding, x, ranges, pack);
   };
-  *n_marked = reducer_ == nullptr ? encode(nullptr)
-                                  : reducer_->encode(tensor.n_elements, x, encode, encode_on);
+  // Maps are encoded here: the devices know groups.
+  *n_marked = reducer_ == nullptr || tensor.maps != nullptr
+                  ? encode(nullptr)
+                  : reducer_->encode(tensor.n_elements, x, encode, encode_on);
   if (*n_marked == 0) return true;
-  const size_t exact_bytes = static_cast<size_t>(*n_marked * StoredTensor::kExactBytes);
-  const size_t exact_units = (exact_bytes + pool_.unit_bytes() - 1) / pool_.unit_bytes();
+  const size_t exact_units =
+      (tensor.exact_bytes(*n_marked) + pool_.unit_bytes() - 1) / pool_.unit_bytes();
   if (!allocate(tensor.exact, static_cast<uint32_t>(exact_units), always)) return false;
   tensor.n_exact = *n_marked;
-  tensor.keep_exact_groups(pool_, x);
+  tensor.keep_exact(pool_, x);
   return true;
 }
 
@@ -343,6 +361,7 @@ StoreStats ActivationStore::State::stats() const {
                          pool_.shared_free_units() * pool_.unit_bytes();
   s.bookkeeping_bytes = sizeof(*this) + pool_.bookkeeping_bytes() + order_.bookkeeping_bytes() +
                         places_.capacity() * sizeof(uint32_t) + items_.capacity() * sizeof(Item);
+  for (const MapLayout& layout : layouts_) s.bookkeeping_bytes += layout.bookkeeping_bytes();
   s.exact_groups = n_exact_groups();
   s.n_grows = pool_.n_grows();
   s.n_trims = n_trims_;
@@ -365,7 +384,7 @@ bool ActivationStore::State::is_valid(std::string* why) const {
     const Item& item = items_[i];
     const StoredTensor& tensor = item.tensor;
     const std::string name = "'" + plan_[i].name + "' ";
-    const auto units = StoredTensor::units(tensor.n_elements, pool_.unit_bytes());
+    const auto units = tensor.units(pool_.unit_bytes());
     bool is_right = true;
     tensor.for_each_piece([&](const Piece& piece) {
       piece.for_each_block([&](uint32_t unit, int order) {
@@ -380,14 +399,14 @@ bool ActivationStore::State::is_valid(std::string* why) const {
     const auto is_as_large = [&](const Piece& piece, bool is_there, uint32_t n_units) {
       return piece.n_units == (is_there ? n_units : 0);
     };
-    is_right = is_as_large(tensor.headers, item.is_stored, units.headers);
+    is_right = is_as_large(tensor.headers, item.is_stored, units.headers) &&
+               is_as_large(tensor.averages, item.is_stored, units.averages);
     for (int p = 0; p < kMaxPlanes; ++p) {
       is_right &= is_as_large(tensor.planes[p], item.is_stored && p < tensor.bits, units.plane);
     }
     if (!is_right) return fail(name + "has too many or too few parts");
-    if (tensor.exact.n_units * pool_.unit_bytes() <
-        static_cast<size_t>(tensor.n_exact * StoredTensor::kExactBytes)) {
-      return fail(name + "has no room for its exact groups");
+    if (tensor.exact.n_units * pool_.unit_bytes() < tensor.exact_bytes(tensor.n_exact)) {
+      return fail(name + "has no room for what is exact");
     }
     const int bits = item.is_stored ? tensor.bits : start_bits_[i];
     if (bits < plan_[i].min_bits || bits > plan_[i].bits) return fail(name + "has wrong bits");

@@ -68,6 +68,7 @@ class ActivationStore::State {
   const StoreOptions options_;
   PagePool pool_;
   const size_t floor_pages_;
+  const std::vector<MapLayout> layouts_;  // by tensor
   std::vector<Item> items_;
   std::vector<int> start_bits_;  // of the next stash
   std::vector<double> sensitivity_, next_sensitivity_;

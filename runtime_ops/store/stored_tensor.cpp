@@ -4,55 +4,59 @@
 #include <atomic>
 #include <cstring>
 
-#include "runtime_ops/kernels/thread_pool.h"
+#include "runtime_ops/store/for_each_part.h"
 
 namespace daf {
-namespace {
 
-// body(first_group, last_group) on the kernels' threads, for some 16000 values at a time.
-template <class Body>
-void for_each_part(int64_t first_group, int64_t last_group, Body body) {
-  constexpr int64_t kPart = 64;
-  auto run = [&](int64_t part) {
-    const int64_t from = first_group + part * kPart;
-    body(from, std::min(last_group, from + kPart));
-  };
-  run_tasks((last_group - first_group + kPart - 1) / kPart,
-            [](void* r, int64_t part, int) { (*static_cast<decltype(run)*>(r))(part); }, &run);
-}
-
-}  // namespace
-
-StoredTensor::Units StoredTensor::units(int64_t n_elements, size_t unit_bytes) {
+StoredTensor::Units StoredTensor::units(int64_t n_elements, size_t unit_bytes,
+                                        const MapEncoding& map) {
   const auto to_units = [&](int64_t size_bytes) {
     return static_cast<uint32_t>((static_cast<size_t>(size_bytes) + unit_bytes - 1) / unit_bytes);
   };
-  const int64_t n = n_groups(n_elements);
-  return {to_units(n * 4), to_units(n * kPlaneGroupBytes), to_units(n * kExactBytes)};
+  const int64_t n = n_headers(n_elements, map);
+  const int64_t n_averages = map.is_used() ? n * map.rows() * map.columns() : 0;
+  return {to_units(n * 4), to_units(n_averages * 2),
+          to_units(n_groups(n_elements) * kPlaneGroupBytes),
+          to_units(n * header_elements(map) * static_cast<int64_t>(sizeof(float)))};
+}
+
+size_t StoredTensor::exact_bytes(int64_t n) const {
+  return static_cast<size_t>(n * header_elements(encoding())) * sizeof(float);
 }
 
 size_t StoredTensor::stored_bytes() const {
-  const int64_t n = headers.n_units == 0 ? 0 : n_groups(n_elements);
-  return static_cast<size_t>(n * (4 + bits * kPlaneGroupBytes) + n_exact * kExactBytes);
+  if (headers.n_units == 0) return 0;
+  const MapEncoding map = encoding();
+  const int64_t n = n_headers(n_elements, map);
+  const int64_t n_averages = map.is_used() ? n * map.rows() * map.columns() : 0;
+  const int64_t n_bytes = n * 4 + n_averages * 2 + n_groups(n_elements) * kPlaneGroupBytes * bits;
+  return static_cast<size_t>(n_bytes) + exact_bytes(n_exact);
+}
+
+// body(index, header) for each header.
+template <class Body>
+void StoredTensor::for_each_header(const PagePool& pool, Body body) const {
+  const int64_t n = n_headers(n_elements, encoding());
+  for (int64_t index = 0, end; index < n; index = end) {
+    const Piece::Span span = headers.at(pool, static_cast<size_t>(index) * 4);
+    end = std::min(n, index + static_cast<int64_t>(span.size_bytes / 4));
+    auto* header = reinterpret_cast<uint32_t*>(span.data);
+    for (int64_t i = index; i < end; ++i) body(i, *header++);
+  }
 }
 
 double StoredTensor::mean_square_range(const PagePool& pool) const {
   const double n_steps = (1 << made_bits) - 1;
   double sum = 0;
   int64_t n_counted = 0;
-  for (int64_t group = 0, end; group < n_groups(n_elements); group = end) {
-    const Run run = run_at(pool, group, 0);
-    end = std::min(n_groups(n_elements), group + run.n_groups);
-    for (int64_t g = group; g < end; ++g) {
-      const uint32_t header = run.planes.headers[g - group];
-      if ((header & kExactGroup) != 0) continue;
-      const uint32_t bits_of_scale = header & 0xffff0000;
-      float scale;
-      std::memcpy(&scale, &bits_of_scale, sizeof scale);
-      sum += scale * n_steps * scale * n_steps;
-      ++n_counted;
-    }
-  }
+  for_each_header(pool, [&](int64_t, uint32_t header) {
+    if ((header & kExactGroup) != 0) return;
+    const uint32_t bits_of_scale = header & 0xffff0000;
+    float scale;
+    std::memcpy(&scale, &bits_of_scale, sizeof scale);
+    sum += scale * n_steps * scale * n_steps;
+    ++n_counted;
+  });
   return n_counted == 0 ? 0 : sum / static_cast<double>(n_counted);
 }
 
@@ -62,20 +66,30 @@ StoredTensor::Run StoredTensor::run_at(const PagePool& pool, int64_t group, int 
   Run run = {{}, static_cast<int64_t>(span.size_bytes / 4)};
   run.planes.bits = made_bits;
   run.planes.headers = reinterpret_cast<uint32_t*>(span.data);
+  if (n_planes > 0)
+    run.n_groups = std::min(run.n_groups, planes_at(pool, group, n_planes, run.planes));
+  return run;
+}
+
+// How many groups from `group` on lie together in each plane; there is one at least.
+int64_t StoredTensor::planes_at(const PagePool& pool, int64_t group, int n_planes,
+                                BitPlanes& run) const {
+  size_t size_bytes = 0;  // the same in all of them
   for (int p = 0; p < n_planes; ++p) {
     const Piece::Span plane = planes[p].at(pool, static_cast<size_t>(group * kPlaneGroupBytes));
-    run.planes.plane[p] = reinterpret_cast<uint32_t*>(plane.data);
-    run.n_groups =
-        std::min(run.n_groups, static_cast<int64_t>(plane.size_bytes) / kPlaneGroupBytes);
+    run.plane[p] = reinterpret_cast<uint32_t*>(plane.data);
+    size_bytes = plane.size_bytes;
   }
-  return run;
+  run.bits = made_bits;
+  return static_cast<int64_t>(size_bytes) / kPlaneGroupBytes;
 }
 
 int64_t StoredTensor::encode(const PagePool& pool, const StochasticRounding& rounding,
                              const float* x, const OrderedRange* ranges) {
+  if (maps != nullptr) return encode_maps(pool, rounding, x);
   made_bits = bits;
   std::atomic<int64_t> n_marked{0};
-  for_each_part(0, n_groups(n_elements), [&](int64_t group, int64_t last) {
+  for_each_part(0, n_groups(n_elements), kGroupsPerPart, [&](int64_t group, int64_t last) {
     while (group < last) {
       const Run run = run_at(pool, group, bits);
       const int64_t end = std::min(last, group + run.n_groups);
@@ -112,27 +126,24 @@ int64_t StoredTensor::encode_on(const PagePool& pool, const StochasticRounding& 
   return n_marked;
 }
 
-void StoredTensor::keep_exact_groups(const PagePool& pool, const float* x) {
+void StoredTensor::keep_exact(const PagePool& pool, const float* x) {
+  const int64_t size = header_elements(encoding());
   uint32_t number = 0;
-  for (int64_t group = 0, end; group < n_groups(n_elements); group = end) {
-    const Run run = run_at(pool, group, 0);
-    end = std::min(n_groups(n_elements), group + run.n_groups);
-    for (int64_t g = group; g < end; ++g) {
-      uint32_t& header = run.planes.headers[g - group];
-      if ((header & kExactGroup) == 0) continue;
-      const int64_t count = std::min(kPlaneGroup, n_elements - g * kPlaneGroup);
-      std::memcpy(exact.at(pool, number * static_cast<size_t>(kExactBytes)).data,
-                  x + g * kPlaneGroup, static_cast<size_t>(count) * sizeof(float));
-      header = kExactGroup | number++;
-    }
-  }
+  for_each_header(pool, [&](int64_t index, uint32_t& header) {
+    if ((header & kExactGroup) == 0) return;
+    const int64_t count = std::min(size, n_elements - index * size);
+    exact.write(pool, exact_bytes(number), x + index * size,
+                static_cast<size_t>(count) * sizeof(float));
+    header = kExactGroup | number++;
+  });
 }
 
 void StoredTensor::decode(const PagePool& pool, int64_t first, int64_t count, float* out) const {
+  if (maps != nullptr) return decode_maps(pool, first, count, out);
   // More than the last cache of most processors holds.
   constexpr int64_t kLarge = 4 << 20;
   const int64_t last = n_groups(first + count);
-  for_each_part(first / kPlaneGroup, last, [&](int64_t group, int64_t last_group) {
+  for_each_part(first / kPlaneGroup, last, kGroupsPerPart, [&](int64_t group, int64_t last_group) {
     while (group < last_group) {
       Run run = run_at(pool, group, bits);
       run.n_groups = std::min(run.n_groups, last_group - group);
@@ -154,15 +165,13 @@ void StoredTensor::decode_run(const PagePool& pool, const Run& run, int64_t grou
   }
 }
 
-// What is among [first, first + count) of a group that is kept exact.
-void StoredTensor::copy_exact(const PagePool& pool, uint32_t header, int64_t group, int64_t first,
+void StoredTensor::copy_exact(const PagePool& pool, uint32_t header, int64_t index, int64_t first,
                               int64_t count, float* out) const {
-  const size_t number = header & ~kExactGroup;
-  const Piece::Span span = exact.at(pool, number * static_cast<size_t>(kExactBytes));
-  const int64_t start = group * kPlaneGroup;
-  const int64_t from = std::max(first, start), to = std::min(first + count, start + kPlaneGroup);
-  std::memcpy(out + (from - first), reinterpret_cast<const float*>(span.data) + (from - start),
-              static_cast<size_t>(to - from) * sizeof(float));
+  const int64_t size = header_elements(encoding()), start = index * size;
+  const int64_t from = std::max(first, start), to = std::min(first + count, start + size);
+  const size_t skipped = static_cast<size_t>(from - start) * sizeof(float);
+  exact.read(pool, exact_bytes(header & ~kExactGroup) + skipped, out + (from - first),
+             static_cast<size_t>(to - from) * sizeof(float));
 }
 
 PlanePieces StoredTensor::pieces(const PagePool& pool, int64_t first, int64_t count) const {

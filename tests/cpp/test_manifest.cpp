@@ -115,6 +115,51 @@ TEST(Manifest, NamesWhatIsWrong) {
   }
 }
 
+std::string with_store(const std::string& entry, int schema = 3) {
+  const std::string store =
+      R"("store":{"schema":)" + std::to_string(schema) +
+      R"(,"importance":"uniform","chunk_bytes":0,"budget_bytes":null,"entries":[)" +
+      R"({"name":"relu","n_elements":6272,"bits":2,"min_bits":1,"sensitivity":1)" + entry + "}]},";
+  return example_manifest({{R"("memory":)", store + R"("memory":)"}});
+}
+
+TEST(Manifest, StoredTensorsMayBeMaps) {
+  EXPECT_FALSE(Manifest::parse(with_store("")).store.entries.at(0).map.is_used());
+  const MapEncoding map =
+      Manifest::parse(
+          with_store(R"(,"map":{"height":56,"width":28,"block_height":8,"block_width":7})"))
+          .store.entries.at(0)
+          .map;
+  EXPECT_EQ(map.height, 56);
+  EXPECT_EQ(map.width, 28);
+  EXPECT_EQ(map.block_height, 8);
+  EXPECT_EQ(map.block_width, 7);
+}
+
+TEST(Manifest, BadMapsAndPlansOfAnotherSchemaAreRefused) {
+  const auto error = [](const std::string& text) {
+    return error_of([&] { Manifest::parse(text); });
+  };
+  EXPECT_EQ(
+      error(with_store(R"(,"map":{"height":55,"width":28,"block_height":8,"block_width":8})")),
+      "store.entries[0].map: its 6272 elements are not whole maps");
+  for (const char* map :
+       {R"({"height":0,"width":28,"block_height":8,"block_width":8})",
+        R"({"height":7,"width":28,"block_height":8,"block_width":8})",
+        R"({"height":56,"width":28,"block_height":0,"block_width":8})",
+        R"({"height":6272,"width":1,"block_height":65,"block_width":1})",
+        R"({"height":4611686018427387904,"width":4,"block_height":2,"block_width":2})"}) {
+    EXPECT_EQ(error(with_store(R"(,"map":)" + std::string(map))),
+              "store.entries[0].map: the blocks of its maps are not 1 to 64 wide and high, and at "
+              "most their size")
+        << map;
+  }
+  EXPECT_EQ(error(with_store(R"(,"map":{"height":56,"width":28,"block_height":8})")),
+            "store.entries[0].map.block_width: missing");
+  EXPECT_EQ(error(with_store("", 2)),
+            "store.schema: this runtime stores activations by schema 3, the program by 2");
+}
+
 TEST(Manifest, LoadNamesTheFileAndTheNextStep) {
   const TemporaryFolder folder;
   const std::string path = folder.file("m.daf.json");

@@ -4,83 +4,20 @@
 #include <cstring>
 
 #include "runtime_ops/kernels/common/parallel.h"
-#if defined(DAF_ISA_avx2)
-#include "runtime_ops/kernels/avx2/plane_group.h"
-#elif defined(DAF_ISA_neon)
-#include "runtime_ops/kernels/neon/plane_group.h"
-#else
-#include "runtime_ops/kernels/scalar/plane_group.h"
-#endif
+#include "runtime_ops/kernels/common/plane_group.h"
+#include "runtime_ops/kernels/common/plane_header.h"
 
 namespace daf::DAF_ISA {
 namespace {
 
 constexpr int64_t kCost = 2;  // of a value, in additions
 
-uint32_t bits_of_float(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
-
-float float_of_bits(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-
-// The finalizer of splitmix64.
-uint64_t mix(uint64_t v) {
-  v += 0x9e3779b97f4a7c15;
-  v = (v ^ v >> 30) * 0xbf58476d1ce4e5b9;
-  v = (v ^ v >> 27) * 0x94d049bb133111eb;
-  return v ^ v >> 31;
-}
-
-uint64_t key_of(const StochasticRounding& rounding) {
-  return mix(mix(mix(rounding.seed) + rounding.step) + rounding.tensor);
-}
-
-struct Header {
-  float minimum, scale;
-  bool is_exact;
-
-  static Header of(uint32_t header) {
-    return {float_of_bits(header << 16), float_of_bits(header & 0xffff0000),
-            (header & kExactGroup) != 0};
-  }
-
-  // Below this, 2^16 / scale would overflow. What it cannot resolve is smaller than 2^-110.
-  static constexpr float kSmallestScale = 0x1p-110f;
-
-  static Header of_range(float minimum, float maximum, int bits) {
-    // bfloat16 is the upper half of a float. Towards -inf is up in magnitude for a negative number.
-    // Adding 0 makes a zero positive: which one is found first varies, and the sign marks a group.
-    const uint32_t m = bits_of_float(minimum + 0.0f);
-    const bool is_negative = m >> 31 != 0;
-    const float rounded_minimum = float_of_bits((is_negative ? m + 0xffff : m) & 0xffff0000);
-    const float last_code = static_cast<float>((1 << std::max(bits, 1)) - 1);
-    float scale = (maximum - rounded_minimum) / last_code + 0.0f;
-    if (scale > 0) scale = std::max(scale, kSmallestScale);
-    scale = float_of_bits((bits_of_float(scale) + 0xffff) & 0xffff0000);
-    const bool is_finite = std::isfinite(rounded_minimum + scale * last_code);
-    return {rounded_minimum, scale, !is_finite};
-  }
-
-  float inverse() const { return scale > 0 ? 0x1p16f / scale : 0; }
-
-  uint32_t packed() const {
-    return is_exact ? kExactGroup : bits_of_float(scale) | bits_of_float(minimum) >> 16;
-  }
-};
-
 template <int kPlanes>
 void decode_group(uint32_t header, int bits, const uint32_t* const* plane, bool around_caches,
                   float* y) {
   const Header h = Header::of(header);
-  const float width = static_cast<float>(1 << (std::max(bits, 1) - kPlanes));  // of a missing part
-  const float base = h.minimum + h.scale * ((width - 1) / 2);
-  PlaneGroup::unpack<kPlanes>(plane, base, h.scale * width, around_caches, y);
+  PlaneGroup::unpack<kPlanes>(plane, h.base(bits, kPlanes), h.step(bits, kPlanes), around_caches,
+                              y);
 }
 
 // Group `g` of a run. The pointer of a plane that there is not stays null.

@@ -31,7 +31,9 @@ TEST(ActivationMask, GivesTheValueAndTheGradientOfTheActivation) {
       activation(c.kind, c.a, c.b, n, x.data(), expected.data());
       activation_with_mask(c.kind, c.a, c.b, n, x.data(), y.data(), mask.data());
       EXPECT_EQ(y, expected) << n;
-      if (n % 32 != 0) EXPECT_EQ(mask.back() >> n % 32, 0u) << "bits beyond n";
+      if (n % 32 != 0) {
+        EXPECT_EQ(mask.back() >> n % 32, 0u) << "bits beyond n";
+      }
 
       Floats grad_x = unset_floats(n), in_place = grad;
       activation_backward(c.kind, c.a, c.b, n, grad.data(), saved_of(c, x, y).data(),

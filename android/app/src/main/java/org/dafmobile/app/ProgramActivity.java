@@ -16,6 +16,7 @@ import org.dafmobile.core.Commands;
 import org.dafmobile.core.DafException;
 import org.dafmobile.core.NewRun;
 import org.dafmobile.core.ProgramInfo;
+import org.dafmobile.core.ReduceMode;
 import org.dafmobile.core.Text;
 
 /** A program's manifest, and the settings of a run with it. */
@@ -36,9 +37,12 @@ public final class ProgramActivity extends Activity {
     Path example = ProgramInfo.exampleOf(program);
     List<String> names = new ArrayList<>();
     for (Path path : data) names.add(path.getFileName().toString());
-    Spinner choice = (Spinner) findViewById(R.id.data);
+    Spinner choice = spinner(R.id.data);
     choice.setAdapter(new ArrayAdapter<>(this, android.R.layout.simple_spinner_dropdown_item, names));
     if (Files.exists(example)) choice.setSelection(names.indexOf(example.getFileName().toString()));
+    List<String> modes = new ArrayList<>();
+    for (ReduceMode mode : ReduceMode.values()) modes.add(getString(Screens.reduceText(mode)));
+    spinner(R.id.reduce).setAdapter(new ArrayAdapter<>(this, android.R.layout.simple_spinner_dropdown_item, modes));
     findViewById(R.id.start).setOnClickListener(view -> start());
     try {
       showManifest(ProgramInfo.read(program));
@@ -63,17 +67,19 @@ public final class ProgramActivity extends Activity {
 
   private void start() {
     TrainingApp app = TrainingApp.of(this);
-    int chosen = ((Spinner) findViewById(R.id.data)).getSelectedItemPosition();
+    int chosen = spinner(R.id.data).getSelectedItemPosition();
     if (chosen < 0 || chosen >= data.size()) {
       say(getString(R.string.no_data));
       return;
     }
     try {
       long steps = number(R.id.steps, R.string.wrong_steps, false, 1, 1e12);
-      long budgetBytes = number(R.id.budget, R.string.wrong_budget, true, 0.001, 1e6);
-      long threads = number(R.id.threads, R.string.wrong_threads, false, 1, 256);
       if (steps == 0) throw new NumberFormatException(getString(R.string.wrong_steps));
-      String id = NewRun.write(app.folder(), program, data.get(chosen), steps, budgetBytes, (int) threads, app.version());
+      NewRun run = new NewRun(program, data.get(chosen), steps);
+      run.budgetBytes = number(R.id.budget, R.string.wrong_budget, true, 0.001, 1e6);
+      run.threads = (int) number(R.id.threads, R.string.wrong_threads, false, 1, 256);
+      run.reduceMode = ReduceMode.values()[spinner(R.id.reduce).getSelectedItemPosition()];
+      String id = run.write(app.folder(), app.version());
       boolean saver = ((CheckBox) findViewById(R.id.battery_saver)).isChecked();
       RunService.send(
           this,
@@ -97,6 +103,10 @@ public final class ProgramActivity extends Activity {
       // said below
     }
     throw new NumberFormatException(getString(problem));
+  }
+
+  private Spinner spinner(int view) {
+    return (Spinner) findViewById(view);
   }
 
   private void say(String text) {

@@ -114,6 +114,8 @@ public final class RunActivity extends Activity {
       long steps = run != null ? run.plan().request.totalSteps : history.step();
       setText(R.id.progress, getString(R.string.progress, history.step(), steps, Text.loss(history.lastLoss())));
       setText(R.id.memory, getString(R.string.memory_line, Text.bytes(history.heldBytes()), Text.bytes(history.peakRssBytes())));
+      String fallback = history.reduceFallback();
+      setText(R.id.fallback, fallback == null ? "" : getString(R.string.reduce_fallback, fallback));
       chart(R.id.memory_chart).showBands(history.memory, colors());
       chart(R.id.loss_chart).showLine(history.loss, getResources().getColor(R.color.chart_loss, getTheme()));
     }

@@ -5,6 +5,7 @@ import android.view.View;
 import android.widget.TextView;
 import org.dafmobile.core.DafException;
 import org.dafmobile.core.ErrorKind;
+import org.dafmobile.core.ReduceMode;
 import org.dafmobile.core.RunState;
 
 /** What the screens have in common. */
@@ -34,6 +35,19 @@ final class Screens {
         return R.string.state_stopped;
       default:
         return R.string.state_failed;
+    }
+  }
+
+  static int reduceText(ReduceMode mode) {
+    switch (mode) {
+      case CPU:
+        return R.string.reduce_cpu;
+      case VULKAN:
+        return R.string.reduce_vulkan;
+      case OPENCL:
+        return R.string.reduce_opencl;
+      default:
+        return R.string.reduce_auto;
     }
   }
 

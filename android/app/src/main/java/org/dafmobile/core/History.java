@@ -21,6 +21,7 @@ public final class History {
   private volatile double lastLoss = Double.NaN;
   private volatile long peakRssBytes = 0;
   private volatile long heldBytes = 0; // arena, pool and workspace: what a budget is about
+  private volatile String reduceFallback; // why the GPU was done without
 
   /**
    * Lines that are not of a trace are passed over: a kill may have cut the last one. So are steps that a continued run
@@ -46,6 +47,8 @@ public final class History {
       if (at > lastCounted) memory.add(lastCounted = at, parts);
       heldBytes = (long) (parts[3] + parts[4] + parts[5]);
       peakRssBytes = Math.max(peakRssBytes, (long) (number(row, "rss") + number(row, "swap")));
+    } else if ("reduce_fallback".equals(row.get("event"))) {
+      reduceFallback = String.valueOf(row.get("reason"));
     } else if ("footer".equals(row.get("type"))) {
       peakRssBytes = Math.max(peakRssBytes, (long) number(row, "peak_rss_bytes"));
     }
@@ -71,6 +74,11 @@ public final class History {
 
   public long heldBytes() {
     return heldBytes;
+  }
+
+  /** Null when the GPU was not asked for, or did what it was asked. */
+  public String reduceFallback() {
+    return reduceFallback;
   }
 
   /** Not a number when it is missing or, as a loss may be, "NaN". */

@@ -10,12 +10,21 @@ import java.util.Map;
 public final class NewRun {
   private static final long SAVES = 20; // checkpoints of a run: what a kill costs at most is a twentieth
 
-  private NewRun() {}
+  private final Path program;
+  private final Path data;
+  private final long steps;
+  public long budgetBytes = 0; // 0: the program's
+  public int threads = 0; // 0: one per core
+  public ReduceMode reduceMode = ReduceMode.AUTO;
 
-  /** `budgetBytes` and `threads` 0: the program's, and one per core. Returns the run's id. */
-  public static String write(
-      AppFolder folder, Path program, Path data, long steps, long budgetBytes, int threads, String appVersion)
-      throws DafException {
+  public NewRun(Path program, Path data, long steps) {
+    this.program = program;
+    this.data = data;
+    this.steps = steps;
+  }
+
+  /** Returns the run's id. */
+  public String write(AppFolder folder, String appVersion) throws DafException {
     String stem = program.getFileName().toString().replaceAll("\\.pte$", "").replaceAll("[^A-Za-z0-9]+", "-");
     String prefix = (stem.isEmpty() || stem.startsWith("-") ? "run" + stem : stem);
     prefix = prefix.substring(0, Math.min(prefix.length(), 40));
@@ -34,9 +43,11 @@ public final class NewRun {
     request.put("save_every", Math.max(1, steps / SAVES));
     request.put("trace", "runs/" + id + "/run.trace");
     if (budgetBytes > 0) request.put("budget_bytes", budgetBytes);
+    request.put("reduce", reduceMode.inRequest());
     Map<String, Object> config = new LinkedHashMap<>();
     config.put("device", "app");
     config.put("steps", steps);
+    config.put("reduce", reduceMode.inRequest());
     request.put("config", config);
     Map<String, Object> outer = new LinkedHashMap<>();
     outer.put("format", RunRequest.FORMAT);

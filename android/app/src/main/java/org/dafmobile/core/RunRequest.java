@@ -63,7 +63,7 @@ public final class RunRequest {
     checked.put("lr", rate(fields));
     checked.put("schedule", oneOf(fields, "schedule", "constant", "cosine"));
     checked.put("importance", oneOf(fields, "importance", null, "uniform", "calibrated", "gradient"));
-    checked.put("reduce", oneOf(fields, "reduce", "auto", "cpu", "vulkan", "opencl"));
+    checked.put("reduce", oneOf(fields, "reduce", reduceModes()));
     if (fields.get("reduce_table") != null) throw wrong("reduce_table: the app has its own");
     checked.put("reduce_table", folder.root().resolve("reduce.json").toString());
     checked.put("warmup_steps", integer(fields, "warmup_steps", 0, MAX_STEPS, 0L));
@@ -211,6 +211,10 @@ public final class RunRequest {
       throw wrong(key + ": '" + AppFolder.shown(name) + "' is none of " + known);
     }
     return name;
+  }
+
+  private static String[] reduceModes() {
+    return Arrays.stream(ReduceMode.values()).map(ReduceMode::inRequest).toArray(String[]::new);
   }
 
   private static DafException wrong(String what) {

@@ -104,6 +104,26 @@ public class NativeRunTest {
     }
   }
 
+  /** On the GPU's drivers that are here, or the CPU after it was said why. */
+  @Test
+  public void lossesDoNotDependOnWhereReductionsRun() throws Exception {
+    List<Object> expected = null;
+    for (ReduceMode mode : ReduceMode.values()) {
+      Map<String, Object> request = request(3);
+      request.put("reduce", mode.inRequest());
+      Recorder recorder = new Recorder();
+      try (NativeRun run = NativeRun.open()) {
+        run.run(Json.write(request), 1, recorder);
+      }
+      assertEquals(mode.inRequest(), recorder.rows("reduce").get(0).get("mode"));
+      List<Object> losses = new ArrayList<>();
+      for (Map<String, Object> row : recorder.rows("step")) losses.add(row.get("loss"));
+      assertEquals(3, losses.size());
+      if (expected == null) expected = losses;
+      assertEquals(mode.inRequest(), expected, losses);
+    }
+  }
+
   @Test
   public void stopsWhenAsked() throws Exception {
     Recorder recorder =

@@ -1,11 +1,13 @@
 package org.dafmobile.core;
 
 import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertNotEquals;
 import static org.junit.Assert.assertThrows;
 import static org.junit.Assert.assertTrue;
 
 import java.nio.file.Path;
+import java.util.Map;
 import org.junit.Before;
 import org.junit.Rule;
 import org.junit.Test;
@@ -55,13 +57,43 @@ public class ProgramInfoTest {
   @Test
   public void newRunsAreRequestsLikeThoseOfAHost() throws Exception {
     Path data = ProgramInfo.exampleOf(program);
-    String id = NewRun.write(folder, program, data, 100, 5_000_000, 2, Folders.VERSION);
+    NewRun run = new NewRun(program, data, 100);
+    run.budgetBytes = 5_000_000;
+    run.threads = 2;
+    run.reduceMode = ReduceMode.VULKAN;
+    String id = run.write(folder, Folders.VERSION);
     assertEquals("my-digits-1", id);
     RunRequest request = RunRequest.read(folder, "runs/" + id + "/request.json", Folders.VERSION);
     assertEquals(2, request.threads);
     assertEquals(program, request.program);
-    assertEquals(5L, Json.parseObject(request.sessionJson()).get("save_every"));
-    assertEquals(5_000_000L, Json.parseObject(request.sessionJson()).get("budget_bytes"));
-    assertNotEquals(id, NewRun.write(folder, program, data, 1, 0, 0, Folders.VERSION));
+    Map<String, Object> session = Json.parseObject(request.sessionJson());
+    assertEquals(5L, session.get("save_every"));
+    assertEquals(5_000_000L, session.get("budget_bytes"));
+    assertEquals("vulkan", session.get("reduce"));
+    assertEquals("vulkan", ((Map<?, ?>) session.get("config")).get("reduce"));
+  }
+
+  @Test
+  public void newRunsLeaveToTheProgramWhatIsNotSet() throws Exception {
+    NewRun run = new NewRun(program, ProgramInfo.exampleOf(program), 1);
+    String id = run.write(folder, Folders.VERSION);
+    RunRequest request = RunRequest.read(folder, "runs/" + id + "/request.json", Folders.VERSION);
+    assertEquals(0, request.threads);
+    assertEquals("auto", Json.parseObject(request.sessionJson()).get("reduce"));
+    assertFalse(Json.parseObject(request.sessionJson()).containsKey("budget_bytes"));
+    assertNotEquals(id, run.write(folder, Folders.VERSION));
+  }
+
+  /** What was chosen goes on to be chosen when the run is continued. */
+  @Test
+  public void everyChoiceReachesTheSession() throws Exception {
+    for (ReduceMode mode : ReduceMode.values()) {
+      NewRun run = new NewRun(program, ProgramInfo.exampleOf(program), 10);
+      run.reduceMode = mode;
+      RunRequest request = RunRequest.read(folder, "runs/" + run.write(folder, Folders.VERSION) + "/request.json", Folders.VERSION);
+      String continued = request.sessionJson(request.save, 5, request.trace);
+      assertEquals(mode.inRequest(), Json.parseObject(request.sessionJson()).get("reduce"));
+      assertEquals(mode.inRequest(), Json.parseObject(continued).get("reduce"));
+    }
   }
 }

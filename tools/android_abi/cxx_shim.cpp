@@ -1,16 +1,9 @@
-// The runner with a name that a loader can find, and what the prebuilt C++ library is too old to
-// have.
+// What libc++ has, and the older one that the prebuilt ExecuTorch was linked with does not.
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-
-int daf_runner_main(int argc, char** argv);
-
-extern "C" __attribute__((visibility("default"))) int daf_main(int argc, char** argv) {
-  return daf_runner_main(argc, argv);
-}
 
 namespace std {
 inline namespace __ndk1 {
