@@ -176,8 +176,8 @@ def embedding_cases() -> Iterator[Case]:
 
 
 def gather_channels(x: Tensor, index: Tensor, groups: int, block: int) -> Tensor:
-    channels = x.reshape(x.shape[0], groups, -1, block, *x.shape[2:])
-    return channels[:, :, index[0]].reshape(x.shape[0], -1, *x.shape[2:])
+    channels = x.unflatten(1, (groups, x.shape[1] // (groups * block), block))
+    return channels[:, :, index[0]].flatten(1, 3)
 
 
 def gather_channels_cases() -> Iterator[Case]:
