@@ -62,7 +62,7 @@ def in_place_program(operator: str, state: Sequence[Tensor], args: Sequence[Any]
 
     class Addition(nn.Module):
         def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-            return (tensors[0] + tensors[len(state)], *tensors[1 : len(state)])
+            return (tensors[0] + tensors[0], *tensors[1 : len(state)])
 
     edge = lower(Addition(), [*state, *(arg for arg in args if is_tensor(arg))])
     graph = edge.exported_program().graph

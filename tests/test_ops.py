@@ -178,14 +178,6 @@ def test_adamw() -> None:
     assert_equal_to_float32(state, [expected.detach(), moments["exp_avg"], moments["exp_avg_sq"]], "state")
 
 
-def test_gather_channels() -> None:
-    x, index = rand(2, 12, 3, 2), torch.tensor([[0, 2], [7, 9]])
-    whole, grouped, blocks = run_all([("gather_channels", (x, index, *args)) for args in ((1, 1), (4, 1), (1, 2))])
-    assert torch.equal(whole, x[:, [0, 2]])
-    assert torch.equal(grouped, x[:, [0, 2, 3, 5, 6, 8, 9, 11]])
-    assert torch.equal(blocks, x[:, [0, 1, 4, 5]])
-
-
 @pytest.mark.parametrize(("axis", "block"), [(0, 1), (0, 2), (1, 1)])
 def test_optimizers_of_chosen_channels(axis: int, block: int) -> None:
     """Each channel goes the way of a parameter of its own, with the steps that it has trained."""

@@ -14,6 +14,7 @@ from op_cases.elementwise import (
 from op_cases.losses_and_pools import (
     adaptive_avg_pool2d_cases,
     embedding_cases,
+    gather_channels_cases,
     nll_loss_cases,
     pool_cases,
     sum_axes_cases,
@@ -51,5 +52,6 @@ CASES = [
     *pool_cases(),
     *adaptive_avg_pool2d_cases(),
     *embedding_cases(),
+    *gather_channels_cases(),
     *sum_axes_cases(),
 ]

@@ -1,4 +1,4 @@
-"""Losses, pooling, embeddings, sums."""
+"""Losses, pooling, embeddings, gathering, sums."""
 
 from __future__ import annotations
 
@@ -173,6 +173,19 @@ def embedding_cases() -> Iterator[Case]:
                 embedding_backward,
                 (0, 1) if batched else (),
             )
+
+
+def gather_channels(x: Tensor, index: Tensor, groups: int, block: int) -> Tensor:
+    channels = x.unflatten(1, (groups, x.shape[1] // (groups * block), block))
+    return channels[:, :, index[0]].flatten(1, 3)
+
+
+def gather_channels_cases() -> Iterator[Case]:
+    index = torch.tensor([[0, 2], [7, 9]])
+    for groups, block in ((1, 1), (4, 1), (1, 2)):
+        for shape in ((3, 12), (3, 12, 5, 2)):
+            label = f"{len(shape)}d-groups{groups}-block{block}"
+            yield Case("gather_channels", label, (rand(*shape), index, groups, block), gather_channels, (0,))
 
 
 def sum_axes(x: Tensor, axes: list[int], keepdim: bool, mean: bool) -> Tensor:
