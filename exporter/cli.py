@@ -178,7 +178,12 @@ def export(
         dump=dump,
     )
     if device_memory is not None:
-        _suggest(options, device_memory, quiet)
+        words = [model, *(word for item in settings.items() for word in ("--set", "=".join(item)))]
+        if optimizer != "sgd":
+            words += ["--optimizer", optimizer]
+        for option, number in (("--lr", lr), ("--momentum", momentum), ("--weight-decay", weight_decay)):
+            words += [] if number is None else [option, f"{number:g}"]
+        _suggest(options, words + (["--nesterov"] if nesterov else []), device_memory, quiet)
         return Exit.OK
     try:
         exported = export_program(options, progress.phase)
@@ -197,12 +202,12 @@ def export(
     return _check(exported) if check_step else Exit.OK
 
 
-def _suggest(options: Options, device_memory: int, quiet: bool) -> None:
+def _suggest(options: Options, given: list[str], device_memory: int, quiet: bool) -> None:
     from daf.exporter.suggest import COMBINATIONS, suggest
 
     progress = _Progress(len(COMBINATIONS), quiet)
     try:
-        text = suggest(options, device_memory, progress.phase)
+        text = suggest(options, given, device_memory, progress.phase)
     finally:
         progress.done()
     click.echo(text if quiet else f"\n{text}")

@@ -67,8 +67,13 @@ class Suggestion:
     reason: str
 
 
-def suggest(options: Options, device_memory_bytes: int, on_combination: Callable[[int, str], None]) -> str:
-    """The text to show. `on_combination(number, name)` is called before each one is tried."""
+def suggest(
+    options: Options, given: Sequence[str], device_memory_bytes: int, on_combination: Callable[[int, str], None]
+) -> str:
+    """The text to show. `given`: the model and its options, for the commands in it.
+
+    `on_combination(number, name)` is called before each one is tried.
+    """
     candidates, refused = [], []
     for number, combination in enumerate(COMBINATIONS, start=1):
         on_combination(number, str(combination))
@@ -79,7 +84,7 @@ def suggest(options: Options, device_memory_bytes: int, on_combination: Callable
                 raise
             refused.append(f"{combination} was left out: {error}")
     suggestions = choose(candidates, device_memory_bytes)
-    return "\n".join([show(candidates, suggestions, options.file.name, device_memory_bytes), *refused])
+    return "\n".join([show(candidates, suggestions, given, device_memory_bytes), *refused])
 
 
 def _try(options: Options, combination: Combination) -> Candidate:
@@ -154,7 +159,7 @@ def _by_merit(fitting: Sequence[Candidate]) -> Iterator[tuple[Candidate, str]]:
 
 
 def show(
-    candidates: Sequence[Candidate], suggestions: Sequence[Suggestion], model: str, device_memory_bytes: int
+    candidates: Sequence[Candidate], suggestions: Sequence[Suggestion], given: Sequence[str], device_memory_bytes: int
 ) -> str:
     dense = candidates[0]
     rows = [
@@ -170,7 +175,7 @@ def show(
     header = ("tried", "predicted peak", "fits", "multiply-adds", "gives up")
     lines = [format_table(rows, header), "", f"For a device with {format_bytes(device_memory_bytes)}:"]
     for number, suggestion in enumerate(suggestions, start=1):
-        command = shlex.join(["daf-export", model, *suggestion.candidate.combination.options, "-o", "OUT.pte"])
+        command = shlex.join(["daf-export", *given, *suggestion.candidate.combination.options, "-o", "OUT.pte"])
         lines.append(f"{number}. {suggestion.reason}: {suggestion.candidate.combination.gives_up}\n   {command}")
     lines.append(
         "Compressing adds 1 to 8 % to the time of a step (docs/benchmarks.md); --budget bounds memory further."

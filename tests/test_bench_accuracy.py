@@ -17,7 +17,10 @@ def test_every_kind_is_trained_and_tested(
     monkeypatch.delenv("DAF_DATA_DIR", raising=False)
     digits = AccuracyCase(StepCase("mlp_digits", 32), 60, 0.1)
     elsewhere = AccuracyCase(StepCase("resnet18", 8), 1, 0.1, needs_data=True)
-    results = as_json(bench_accuracy.run_bench([digits, elsewhere], 1, False, 1))["results"]
+    # Whether the package with its weights is installed or not, they are for width 1.
+    half = {"pretrained": "true", "width": "0.5"}
+    pretrained = AccuracyCase(StepCase("mobilenet_v2", 8, half), 1, 0.1)
+    results = as_json(bench_accuracy.run_bench([digits, elsewhere, pretrained], 1, False, 1))["results"]
     kinds = [result["setting"].split("1 seeds, ")[1].split(", ") for result in results]
     assert [" ".join(kind[:2]) for kind in kinds[:-1]] == [
         "fp32",
@@ -30,7 +33,9 @@ def test_every_kind_is_trained_and_tested(
     assert fp32["ours"] == pytest.approx(fp32["peer_value"], abs=1.0)
     for result in results:
         assert 60 < result["ours"] <= 100, "it has learned"
-    assert "SKIP resnet18: DAF_DATA_DIR is not set" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "SKIP resnet18: DAF_DATA_DIR is not set" in printed
+    assert "SKIP mobilenet_v2: cannot load the pretrained weights" in printed
 
 
 def test_a_budget_between_whole_bits() -> None:

@@ -96,8 +96,9 @@ def test_the_page_shows_every_result(tmp_path: Path) -> None:
         assert hardware() in browser.evaluate("document.getElementById('subtitle').textContent")
 
 
-def test_options_belong_behind_the_suite() -> None:
-    result = CliRunner().invoke(bench, ["--quick", "store"])
+@pytest.mark.parametrize("options", [["--quick"], ["--json", "b.json"], ["--against", "old.json"]])
+def test_options_belong_behind_the_suite(options: list[str]) -> None:
+    result = CliRunner().invoke(bench, [*options, "store"])
     assert result.exit_code == 2
     assert "daf bench store --quick" in result.output
 

@@ -10,6 +10,7 @@ from training import Export
 from daf.errors import UserError
 from daf.exporter.suggest import COMBINATIONS, Candidate, choose, count_multiply_adds
 
+SUGGEST = ("--suggest", "--device-memory", "16MB")
 SIZES = (100, 20, 35, 30, 10, 5, 4)  # of the combinations, in order
 
 
@@ -37,9 +38,12 @@ def test_where_nothing_fits_the_closest_is_named() -> None:
 
 
 def test_from_the_command_line() -> None:
-    done = daf_export("cnn_digits", "--set", "width=4", "--batch-size", 64, "--suggest", "--device-memory", "16MB")
+    done = daf_export("cnn_digits", "--set", "width=4", "--batch-size", 64, "--lr", 0.1, *SUGGEST)
     assert done.returncode == 0, done.stderr
-    assert "gives up the least: nothing\n   daf-export cnn_digits -o OUT.pte" in done.stdout
+    assert (
+        "gives up the least: nothing\n   daf-export cnn_digits --set width=4 --set batch_size=64 --lr 0.1 -o OUT.pte"
+        in done.stdout
+    )
     assert "--update sparse was left out: cannot export the model with --update sparse" in done.stdout
     costs = {line.split("  ")[0]: re.search(r"(\d\.\d\d)x", line) for line in done.stdout.splitlines()}
     dense, last = costs["float32, dense"], costs["--update last:2"]

@@ -25,8 +25,11 @@ def _outputs(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--against", type=_FILE, help="Results of an earlier run: exit 1 if something is worse now.")
     @wraps(command)
     def with_outputs(*args: Any, json_path: Path | None, html: Path | None, against: Path | None, **given: Any) -> Any:
+        suite = click.get_current_context().invoked_subcommand
+        if suite is not None and (json_path or html or against or given["quick"]):
+            raise click.UsageError(f"options of a suite come behind it, as in: daf bench {suite} --quick")
         given["outputs"] = None
-        if click.get_current_context().invoked_subcommand is None:
+        if suite is None:
             from daf.tools.bench_report import Outputs
 
             given["outputs"] = Outputs(json_path, html, against)
@@ -41,8 +44,7 @@ _quick = click.option("--quick", is_flag=True, help="Fewer and smaller cases, in
 @click.group(short_help="Measure speed, memory and accuracy.", invoke_without_command=True)
 @_outputs
 @click.option("--quick", is_flag=True, help="Fewer and smaller cases, in about two minutes.")
-@click.pass_context
-def bench(context: click.Context, quick: bool, outputs: Outputs | None) -> None:
+def bench(quick: bool, outputs: Outputs | None) -> None:
     """Measure speed, memory and accuracy against peers, on this machine, in the same run.
 
     Both sides are run by turns, with the same number of threads. With one thread, processor time is measured, otherwise
@@ -54,11 +56,8 @@ def bench(context: click.Context, quick: bool, outputs: Outputs | None) -> None:
       daf bench --quick --html bench.html
       daf bench step --json new.json --against old.json
     """
-    if context.invoked_subcommand is not None:
-        if quick:
-            raise click.UsageError(f"put options behind the suite: daf bench {context.invoked_subcommand} --quick")
+    if outputs is None:  # a suite is named, and has its own
         return
-    assert outputs is not None
     from daf.tools.bench_suites import run_all
 
     outputs.write(run_all(quick), "what")

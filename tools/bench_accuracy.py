@@ -17,6 +17,7 @@ import torch
 
 from daf import native
 from daf.cli_types import IMPORTANCES
+from daf.errors import UserError
 from daf.exporter.load import ModelFile, load_model_file
 from daf.exporter.schemes import DEFAULT_BITS
 from daf.manifest import Manifest, manifest_path
@@ -76,13 +77,22 @@ CURVE = tuple(Variant(bits, importance) for bits in (1.5, 1.25, 1.1, 1.0) for im
 def run_bench(cases: Sequence[AccuracyCase], n_seeds: int, curve: bool, threads: int) -> list[Result]:
     native.set_threads(threads)
     torch.set_num_threads(threads)
-    results: list[Result] = []
-    for case in cases:
-        if case.needs_data and not os.environ.get("DAF_DATA_DIR"):
-            click.echo(f"SKIP {case.step.model}: DAF_DATA_DIR is not set; set it to the folder of its data")
-            continue
-        results += _bench_case(case, n_seeds, DEFAULT_VARIANTS + (CURVE if curve else ()))
-    return results
+    possible = [case for case in cases if _is_possible(case)]  # before minutes are spent on the first one
+    variants = DEFAULT_VARIANTS + (CURVE if curve else ())
+    return [result for case in possible for result in _bench_case(case, n_seeds, variants)]
+
+
+def _is_possible(case: AccuracyCase) -> bool:
+    """Says what is missing: the data, or the package with the weights that it starts from."""
+    if case.needs_data and not os.environ.get("DAF_DATA_DIR"):
+        click.echo(f"SKIP {case.step.model}: DAF_DATA_DIR is not set; set it to the folder of its data")
+        return False
+    try:
+        load_model_file(case.step.model, case.step.all_settings).make_model()
+    except UserError as error:
+        click.echo(f"SKIP {case.step.model}: {error}")
+        return False
+    return True
 
 
 def _bench_case(case: AccuracyCase, n_seeds: int, variants: Sequence[Variant]) -> Iterator[Result]:
