@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import tracemalloc
 from pathlib import Path
 
 import pytest
 from commands import daf
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from traces import Line, header, step_rows, trace_lines, write_trace
+from traces import header, step_rows, trace_lines, write_trace
 
-from daf.errors import Exit, UserError
+from daf.errors import Exit
 from daf.tools.report_json import summary_json
-from daf.tools.report_text import report_text
 from daf.tools.trace.reader import MAX_LINE_BYTES, TraceReader
 from daf.tools.trace.rows import Counters, Event, Footer, Step
 from daf.tools.trace.summary import summarize
@@ -147,62 +143,3 @@ def test_memory_does_not_grow_with_the_trace(tmp_path: Path) -> None:
         for n in (2100, 6300)
     )
     assert peak_memory_bytes(large) < 1.2 * peak_memory_bytes(small)
-
-
-# ---- fuzzing -----------------------------------------------------------------------------------------------------
-
-
-def read_all(path: Path) -> None:
-    """Reads and prints everything, or refuses: nothing else may happen."""
-    try:
-        summary = summarize(path)
-    except UserError:
-        return
-    report_text(summary, 5).encode()
-    json.dumps(summary_json(summary, 5), allow_nan=False)
-
-
-@pytest.mark.parametrize("seed", range(9))
-def test_flipped_bytes(tmp_path: Path, seed: int) -> None:
-    random_source = random.Random(seed)
-    path = tmp_path / "t"
-    original = write_trace(path, trace_lines(2)).read_bytes()
-    for _ in range(1000):
-        content = bytearray(original)
-        for _ in range(random_source.choice((1, 1, 3, 30))):
-            place = random_source.randrange(len(content))
-            match random_source.randrange(4):
-                case 0:
-                    content[place] ^= 1 << random_source.randrange(8)
-                case 1:
-                    content[place] = random_source.randrange(256)
-                case 2:
-                    del content[place : place + random_source.randrange(1, 50)]
-                case _:
-                    content[place:place] = content[: random_source.randrange(1, 50)]
-        path.write_bytes(content[: random_source.choice((len(content), random_source.randrange(len(content) + 1)))])
-        read_all(path)
-
-
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
-)
-TEMPLATE: list[Line] = trace_lines(1)
-
-
-@st.composite
-def changed_lines(draw: st.DrawFn) -> list[Line]:
-    """A good trace of which some fields have been given any JSON value at all."""
-    lines = [dict(line) for line in TEMPLATE]
-    for _ in range(draw(st.integers(1, 6))):
-        line = draw(st.sampled_from(lines))
-        line[draw(st.sampled_from(sorted(line)) | st.text(max_size=8))] = draw(JSON_VALUES)
-    return lines
-
-
-@settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
-@given(lines=changed_lines())
-def test_changed_fields(tmp_path: Path, lines: list[Line]) -> None:
-    read_all(write_trace(tmp_path / "t", lines))

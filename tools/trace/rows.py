@@ -208,7 +208,7 @@ def _event(row: dict[str, Any]) -> Event:
         phase=_text(row, "phase") if "phase" in row else "",
         ops=_operators(row["ops"]) if "ops" in row else (),
         fields={name: _integer(row, name) for name in names if row.get(name) is not None},
-        coverage=_number(row, "coverage") if "coverage" in row else None,
+        coverage=_part(row, "coverage") if "coverage" in row else None,
     )
 
 
@@ -272,6 +272,14 @@ def _number(row: dict[str, Any], name: str) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < 1e300:
         raise RowError(f"'{name}' is not a number")
     return float(value)
+
+
+def _part(row: dict[str, Any], name: str) -> float:
+    """Of a whole."""
+    value = _number(row, name)
+    if not 0 <= value <= 1:
+        raise RowError(f"'{name}' is not a number from 0 to 1")
+    return value
 
 
 def _sizes(values: dict[str, Any]) -> dict[str, int]:
