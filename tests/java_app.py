@@ -34,8 +34,16 @@ def compile_core(folder: Path) -> Path:
 
 
 def java(classes: Path, *words: object) -> list[str]:
-    """A command: options of the JVM, a class and its arguments."""
-    return ["java", "-Xss1m", "-cp", os.pathsep.join(map(str, [classes, *JUNIT])), *map(str, words)]
+    """A command: options of the JVM, a class and its arguments.
+
+    The drivers of OpenCL and Vulkan for a CPU bring LLVM, which takes the signals that the JVM itself needs, and the
+    JVM dies. With libjsig before them both get theirs; Android's runtime does so by itself.
+    """
+    machine = shutil.which("java")
+    assert machine is not None
+    signals = Path(machine).resolve().parents[1] / "lib/libjsig.so"
+    found = os.pathsep.join(map(str, [classes, *JUNIT]))
+    return ["env", f"LD_PRELOAD={signals}", machine, "-Xss1m", "-cp", found, *map(str, words)]
 
 
 def native_libraries(folder: Path) -> Path:

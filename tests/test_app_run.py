@@ -197,7 +197,8 @@ def test_the_app_goes_on_when_the_connection_breaks(phone: Phone, cnn_program: P
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == Exit.INTERRUPTED, errors
-    steps = [step for step, _ in summarize(trace).losses.points()]
+    rows = map(json.loads, trace.read_text().splitlines())  # a summary has every second step from some number on
+    steps = [row["step"] for row in rows if row["type"] == "step"]
     assert steps == list(range(1, len(steps) + 1))
 
 

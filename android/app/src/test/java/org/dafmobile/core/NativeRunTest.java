@@ -214,7 +214,18 @@ public class NativeRunTest {
 
   @Test
   public void trimsFromAnotherThreadInTheMiddleOfSteps() throws Exception {
-    Recorder recorder = new Recorder();
+    Recorder recorder =
+        new Recorder() {
+          private boolean hasTrim = false;
+
+          @Override
+          public void onLine(String line) {
+            // There are as many events as the machine is fast: one trim is enough to keep.
+            boolean isFirstTrim = !hasTrim && line.contains("\"trim\"");
+            hasTrim |= isFirstTrim;
+            if (isFirstTrim || line.contains("\"step\",")) super.onLine(line);
+          }
+        };
     long[] floor = {Long.MAX_VALUE};
     try (NativeRun run = NativeRun.open()) {
       Thread trimmer =
