@@ -55,7 +55,12 @@ Examples:
     "averages of blocks.",
 )
 @click.option(
-    "--bits", type=BITS, default="auto", show_default=True, help="Of stored activations, 1 to 8. auto: 2 on average."
+    "--bits",
+    type=BITS,
+    default="auto",
+    show_default=True,
+    help="Of stored activations, 1 to 8. auto: 2 on average, 4 where depthwise convolutions train or with "
+    "attention, 5 with more than 16 layers of it.",
 )
 @click.option("--lfc-block", type=click.IntRange(2, 64), help="Height and width of division's blocks. [8]")
 @click.option(
@@ -75,7 +80,7 @@ Examples:
     "--importance",
     type=click.Choice(IMPORTANCES),
     help="By what stored activations share their bits: the same for every element, as --calibrate measured, or by the "
-    "gradients while training.  [uniform; calibrated with --calibrate]",
+    "gradients while training.  [gradient; calibrated with --calibrate; uniform with --bits or division]",
 )
 @update_options
 @click.option("--budget", type=SIZE, help="For arena, pool and workspace together, as in 24MB.")
@@ -172,7 +177,7 @@ def export(
         bits=bits,
         division=Division(lfc_block or LFC_BLOCK, hfc_bits),
         budget_bytes=budget,
-        importance=importance or ("calibrated" if calibrate else "uniform"),
+        importance=importance or _default_importance(activations, bits, calibrate),
         update=Update(update[0], update[1], **chosen_update),  # type: ignore[arg-type]
         dynamic_batch=dynamic_batch,
         dump=dump,
@@ -205,7 +210,7 @@ def export(
 def _suggest(options: Options, given: list[str], device_memory: int, quiet: bool) -> None:
     from daf.exporter.suggest import COMBINATIONS, suggest
 
-    progress = _Progress(len(COMBINATIONS), quiet)
+    progress = _Progress(len(COMBINATIONS), quiet, max(len(str(combination)) for combination in COMBINATIONS))
     try:
         text = suggest(options, given, device_memory, progress.phase)
     finally:
@@ -216,14 +221,15 @@ def _suggest(options: Options, given: list[str], device_memory: int, quiet: bool
 class _Progress:
     """One line per phase with its duration."""
 
-    def __init__(self, n_phases: int, quiet: bool) -> None:
-        self._n_phases, self._quiet = n_phases, quiet
+    def __init__(self, n_phases: int, quiet: bool, width: int = 24) -> None:
+        self._n_phases, self._quiet, self._width = n_phases, quiet, width
         self._started: float | None = None
 
     def phase(self, number: int, name: str) -> None:
         self.done()
         if not self._quiet:
-            click.echo(f"[{number}/{self._n_phases}] {name:<24}", nl=False)
+            digits = len(str(self._n_phases))
+            click.echo(f"[{number:{digits}}/{self._n_phases}] {name:<{self._width}}", nl=False)
         self._started = time.monotonic()
 
     def done(self) -> None:
@@ -334,6 +340,13 @@ def _attention(exported: Export) -> list[tuple[str, str]]:
     pays_from = min(each.recomputing_pays_from(bits[each.probabilities.activation.name]) for each in found)
     reason = f"recomputing needs exact queries and keys, which is less from {pays_from} tokens on"
     return [("  attention probabilities", f"{len(found)} x {found[0].n_tokens} tokens, stored: {reason}")]
+
+
+def _default_importance(activations: str, bits: int | None, calibrate: int) -> str:
+    """Measuring gradients while training costs next to nothing. Who states the bits of every activation means them."""
+    if calibrate:
+        return "calibrated"
+    return "gradient" if activations == "daf" and bits is None else "uniform"
 
 
 def _calibrate(exported: Export, n_batches: int, quiet: bool) -> None:

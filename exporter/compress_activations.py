@@ -50,6 +50,7 @@ def compress_activations(program: ExportedProgram, schemes: list[AssignedScheme]
 CHUNK_BYTES = 1 << 19
 # Terms of a sum that a matrix product should have at once. As kMinDepth in runtime_ops/ops/gemm.cpp.
 MIN_DEPTH = 256
+ALIGNMENT = 64  # of what a reader takes from the workspace
 
 
 class _Rewrite:
@@ -120,7 +121,7 @@ class _Rewrite:
         if scheme.is_stored:
             entry = len(self.entries)
             self.entries.append(scheme)
-            recipe = recipes.planes(entry, self._stash(saved, entry))
+            recipe = recipes.planes(entry, self._stash(scheme, entry))
             if self._made_by(saved) == "relu":
                 recipe = recipe.then(recipes.mask(self._masks[saved], 0.0))
             self._recipes[saved] = recipe
@@ -155,15 +156,23 @@ class _Rewrite:
                 return user
         raise AssertionError(f"{made.name} is normalisation with a backward, which reads its statistics")
 
-    def _stash(self, saved: Node, entry: int) -> Node:
-        """Right after the last use in forward: from there on only the store holds it."""
-        place = max([saved, *self._forward_users(saved)], key=lambda node: self._order.get(node, -1))
+    def _stash(self, scheme: AssignedScheme, entry: int) -> Node:
+        """Right after the last use in forward: from there on only the store holds it.
+
+        A derivative is stored as soon as it can be computed, to be gone before the activation's output is there.
+        """
+        saved, backward = scheme.activation.node, scheme.derivative_for
+        users = self._forward_users(saved) if backward is None else []
+        place = max([saved, *users], key=lambda node: self._order.get(node, -1))
         while place.next.target is operator.getitem and place.next.args[0] is place:
             place = place.next
         with self.edit.at(place.next):
             value = saved
             if is_log_softmax(saved):
                 value = self.edit.call(daf.activation.default, saved, "exp", 0.0, 0.0)
+            elif backward is not None:
+                value = self.edit.call(daf.activation_derivative.default, saved, *backward.args[2:])
+                backward.args = (*backward.args[:2], "exp", 0.0, 0.0)  # whose backward is the product
             token = self.edit.call(daf.stash.default, value, entry)
         token.meta["daf_phase"] = value.meta["daf_phase"] = "forward"
         return token
@@ -216,7 +225,8 @@ class _Rewrite:
         for size in shape[1:]:
             sample_bytes *= size
         samples = max(1, CHUNK_BYTES // sample_bytes, MIN_DEPTH if are_terms else 1)
-        self.chunk_bytes = max(self.chunk_bytes, min(samples, shape[0]) * sample_bytes * recipe.depth)
+        size_bytes = -(-min(samples, shape[0]) * sample_bytes // ALIGNMENT) * ALIGNMENT
+        self.chunk_bytes = max(self.chunk_bytes, size_bytes * recipe.depth)
 
 
 Stored = tuple[list[Node], str, list[int]]  # source, recipe, shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 
 import torch
@@ -36,14 +37,19 @@ class SavedActivation:
 
 
 def mark_phases(program: ExportedProgram) -> None:
-    """Sets meta["daf_phase"] of every node: backward is what depends on the gradient of the loss."""
-    backward = {user for user in loss_node(program).users if user.op == "call_function"}
+    """Sets meta["daf_phase"] of every node: backward is what comes behind the loss.
+
+    Also what does not depend on the gradient of the loss, as the derivative of an activation function: as a part of
+    forward, it would be kept beside what it is computed from. Further outputs of the loss's own operator are forward.
+    """
+    loss, phase = loss_node(program), "forward"
     for node in program.graph.nodes:
         if node.op != "call_function":
             continue
-        if any(source in backward for source in node.all_input_nodes):
-            backward.add(node)
-        node.meta["daf_phase"] = "backward" if node in backward else "forward"
+        source = node.args[0] if node.target is operator.getitem else None
+        node.meta["daf_phase"] = source.meta["daf_phase"] if isinstance(source, Node) else phase
+        if node is loss:
+            phase = "backward"
 
 
 def find_saved(program: ExportedProgram) -> list[SavedActivation]:

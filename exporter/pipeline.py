@@ -34,6 +34,7 @@ from daf.exporter.passes.fuse_batch_norm import fuse_batch_norm
 from daf.exporter.passes.fuse_cross_entropy import fuse_cross_entropy
 from daf.exporter.passes.fuse_gemm_terms import fuse_gemm_terms
 from daf.exporter.passes.fuse_masked_softmax import fuse_masked_softmax
+from daf.exporter.passes.fuse_silu_backward import fuse_silu_backward
 from daf.exporter.passes.remove_noops import remove_noops
 from daf.exporter.plan_update import Update, UpdatePlan, plan_update
 from daf.exporter.schemes import (
@@ -42,6 +43,7 @@ from daf.exporter.schemes import (
     AssignedScheme,
     Attention,
     assign_schemes,
+    default_bits,
     divide,
     find_attention,
 )
@@ -57,7 +59,7 @@ class Options:
     output: Path
     optimizer: Optimizer = field(default_factory=NoOptimizer)
     activations: ActivationMode = "fp32"
-    bits: int | None = None  # of every stored activation; None: by importance, DEFAULT_BITS on average
+    bits: int | None = None  # of every stored activation; None: by importance, Export.default_bits on average
     budget_bytes: int | None = None  # for arena, pool and workspace together
     division: Division = field(default_factory=Division)
     importance: str = "uniform"  # by what stored activations share their bits
@@ -78,6 +80,7 @@ class Export:
     update: UpdatePlan = field(default_factory=UpdatePlan)
     saved: list[SavedActivation] = field(default_factory=list)
     schemes: list[AssignedScheme] = field(default_factory=list)
+    default_bits: int = DEFAULT_BITS  # of stored activations, on average
     attention: list[Attention] = field(default_factory=list)
     store: StorePlan = field(default_factory=lambda: StorePlan([], 0))
     sensitivities: dict[str, float] = field(default_factory=dict)  # stored activation -> importance, when calibrated
@@ -114,6 +117,7 @@ def canonicalize(export: Export) -> None:
         fold_transposes(program)
         fold_heads(program)
         fuse_cross_entropy(program)
+        fuse_silu_backward(program)
 
 
 def plan(export: Export) -> None:
@@ -131,6 +135,7 @@ def assign(export: Export) -> None:
     export.schemes = assign_schemes(export.saved, options.activations, options.bits, exact_masks)
     if options.activations == "division":
         export.schemes = divide(export.schemes, export.batch[0].shape[0], options.division)
+    export.default_bits = default_bits(export.saved)
     export.attention = find_attention(export.schemes)
 
 
@@ -161,7 +166,7 @@ def fuse(export: Export) -> None:
     if not isinstance(optimizer, NoOptimizer):
         # What is alive when backward begins; a compressed program also needs whole tensors while it computes.
         largest = max((scheme.activation.raw_bytes for scheme in export.schemes), default=0)
-        kept = sum(scheme.stored_bytes(scheme.bits or DEFAULT_BITS) for scheme in export.schemes)
+        kept = sum(scheme.stored_bytes(scheme.bits or export.default_bits) for scheme in export.schemes)
         activation_bytes = max(4 * largest, kept)
         fuse_optimizer(export.programs[TRAIN], optimizer, activation_bytes, export.update.sparse)
         parameters_to_buffers(export.programs[PREDICT], set(export.trained))

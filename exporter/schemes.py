@@ -2,13 +2,14 @@
 
     keep     as it is: small, or not float32
     mask     1 bit per element: the backward of a ReLU needs no more
-    planes   bit-planes in the activation store
+    planes   bit-planes in the activation store; of the derivative, where only the backward of an activation function
+             reads it (GELU, SiLU, ...): that is linear in the derivative, and a function of a rounded value is biased
     division the averages of blocks, and bit-planes of what is left, in the activation store (exporter/division.py)
     derive   nothing of its own: a linear function of what is kept anyway (exporter/recipe.py), as the output of
              conv-bn-relu is of the planes of the convolution's output and the mask of the ReLU
 
-An activation may have a mask for one reader and planes (or a derivation) for the others. Nothing is derived in
-division mode: the method as published keeps every tensor.
+An activation may have a mask for one reader and planes (or a derivation) for the others. In division mode nothing is
+derived, and no derivative is taken: the method as published keeps every tensor.
 """
 
 from __future__ import annotations
@@ -33,6 +34,11 @@ ActivationMode = Literal["fp32", "daf", "division"]
 
 STORE_SCHEMA = 3  # of the plan, the recipes and the encoding; as kStoreSchema in runtime_ops/session/manifest.h
 DEFAULT_BITS = 2  # on average
+# Where rounding does not average out (docs/benchmarks.md). A depthwise convolution sums over one channel: MobileNetV2
+# on CIFAR-10 lost 16 points with 2 bits, 9 with 3, and 1 with 4. What attention and its surroundings store are factors
+# of the gradient that goes on to the layers before, so that errors multiply: a bit more for four times the layers.
+CAREFUL_BITS = 4
+MAX_CAREFUL_LAYERS = 16
 GROUP_ELEMENTS = 256
 GROUP_HEADER_BYTES = 4
 MAX_BITS = 8
@@ -75,6 +81,7 @@ class AssignedScheme:
     value: Literal["keep", "planes", "division", "derive", "none"]
     mask: bool = False
     derivation: Derivation | None = None
+    derivative_for: Node | None = None  # the backward of the activation function whose derivative is stored
     n_terms: int = 1  # whole tensors that are read to get the value back
     map: MapEncoding | None = None  # of division
     bits: int | None = None  # of planes, where the mode fixes them
@@ -125,8 +132,30 @@ def assign_schemes(
         return [_mask_or_keep(activation, exact_masks) for activation in saved]
     assigned: dict[Node, AssignedScheme] = {}
     for activation in saved:  # in the order of forward: what a value derives from is assigned before it
-        assigned[activation.node] = _compress(activation, assigned, max_terms)
+        assigned[activation.node] = _compress(activation, assigned, max_terms, mode == "daf")
     return list(assigned.values())
+
+
+def default_bits(saved: list[SavedActivation]) -> int:
+    """On average, of what is stored."""
+    n_attention = sum(_is_attention(activation.node) for activation in saved)
+    readers = (reader for activation in saved for reader in backward_readers(activation.node))
+    if n_attention > MAX_CAREFUL_LAYERS:
+        return CAREFUL_BITS + 1
+    return CAREFUL_BITS if n_attention or any(_is_depthwise_gradient(reader) for reader in readers) else DEFAULT_BITS
+
+
+def _is_attention(saved: Node) -> bool:
+    """Whether these are its probabilities: of every query for every key."""
+    return saved.target is daf.softmax.default and not is_log_softmax(saved) and saved.meta["val"].dim() >= 3
+
+
+def _is_depthwise_gradient(reader: Node) -> bool:
+    if reader.target is not daf.convolution_weight_grad.default:
+        return False
+    x, groups = reader.args[1], reader.args[6]
+    assert isinstance(x, Node)
+    return bool(groups != 1 and groups == x.meta["val"].shape[1])
 
 
 def divide(schemes: list[AssignedScheme], batch_size: int, division: Division) -> list[AssignedScheme]:
@@ -146,7 +175,9 @@ def _mask_or_keep(activation: SavedActivation, exact_masks: bool) -> AssignedSch
     return AssignedScheme(activation, "keep")
 
 
-def _compress(activation: SavedActivation, assigned: Mapping[Node, AssignedScheme], max_terms: int) -> AssignedScheme:
+def _compress(
+    activation: SavedActivation, assigned: Mapping[Node, AssignedScheme], max_terms: int, derivatives: bool
+) -> AssignedScheme:
     node = activation.node
     if node.meta["val"].dtype != torch.float32 or activation.raw_bytes < 4 * MIN_ELEMENTS:
         return AssignedScheme(activation, "keep")
@@ -161,7 +192,9 @@ def _compress(activation: SavedActivation, assigned: Mapping[Node, AssignedSchem
     if derivation is not None:
         n_terms = _n_terms(derivation, assigned)
         if n_terms <= max_terms:
-            return AssignedScheme(activation, "derive", mask, derivation, n_terms)
+            return AssignedScheme(activation, "derive", mask, derivation, n_terms=n_terms)
+    if derivatives and len(readers) == 1 and reads_for_derivative(readers[0], node):
+        return AssignedScheme(activation, "planes", derivative_for=readers[0])
     return AssignedScheme(activation, "planes", mask)
 
 
@@ -174,6 +207,13 @@ def backward_readers(node: Node) -> Iterator[Node]:
             yield from backward_readers(user)
         elif user.meta["daf_phase"] == "backward":
             yield user
+
+
+def reads_for_derivative(reader: Node, saved: Node) -> bool:
+    if reader.target is not daf.activation_backward.default or reader.args[2] == "exp":  # whose backward is a product
+        return False
+    grad, kept = reader.args[:2]
+    return storage_root(kept) is saved and storage_root(grad) is not saved  # type: ignore[arg-type]
 
 
 # Activations whose backward is grad where a bit is set, and `slope` times grad elsewhere.
@@ -248,7 +288,8 @@ def _rectified(node: Node, assigned: Mapping[Node, AssignedScheme]) -> Derivatio
 
 def _linear(node: Node, assigned: Mapping[Node, AssignedScheme]) -> Derivation | None:
     known = assigned.get(node)
-    if known is not None and known.value != "none" and not is_log_softmax(node):
+    holds_value = known is not None and known.value != "none" and known.derivative_for is None
+    if holds_value and not is_log_softmax(node):
         return Saved(node)
     if node.target is operator.getitem and node.args[1] == 0:
         made = node.args[0]

@@ -19,6 +19,12 @@ def mask_words(n_elements: int) -> int:
     return (n_elements + 31) // 32
 
 
+@defines("(Tensor saved, str kind, float a, float b) -> Tensor")
+def activation_derivative(saved: Tensor, kind: str, a: float, b: float) -> Tensor:
+    """What activation_backward multiplies the gradient by."""
+    return torch.empty_like(saved)
+
+
 @defines("(Tensor x, str kind, float a, float b) -> (Tensor, Tensor)")
 def activation_with_mask(x: Tensor, kind: str, a: float, b: float) -> tuple[Tensor, ...]:
     """(y, mask): bit i % 32 of word i / 32 says whether the gradient passes element i."""

@@ -45,11 +45,11 @@ _DENSE, _SPARSE = Update(), Update("sparse")
 # From the one that gives up the least on.
 COMBINATIONS = (
     Combination("fp32", _DENSE, "nothing"),
-    Combination("daf", _DENSE, "precision of what backward reads, about 2 bits; gradients stay unbiased"),
+    Combination("daf", _DENSE, "precision of what backward reads, a few bits; gradients stay unbiased"),
     Combination("division", _DENSE, "precision of what backward reads: averages of blocks, and 2 bits of the rest"),
     Combination("fp32", Update("last", 2), "all but the last two layers stay as they are"),
     Combination("fp32", _SPARSE, "2 % of the weights train at a time, with frozen normalisation"),
-    Combination("daf", _SPARSE, "2 % of the weights train at a time, from about 2 bits"),
+    Combination("daf", _SPARSE, "2 % of the weights train at a time, from a few bits"),
     Combination("daf", Update("last", 1), "all but the last layer stays as it is"),
 )
 

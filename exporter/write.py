@@ -182,11 +182,11 @@ def _bits(export: Export, fixed_bytes: int) -> dict[str, int]:
     if options.activations == "division":
         return {entry.activation.name: entry.bits or DEFAULT_BITS for entry in entries}
     if options.bits is not None or (options.budget_bytes is None and not export.sensitivities):
-        return {entry.activation.name: options.bits or DEFAULT_BITS for entry in entries}
+        return {entry.activation.name: options.bits or export.default_bits for entry in entries}
     if options.budget_bytes is not None:
         limit = options.budget_bytes - fixed_bytes
     else:
-        limit = native.store_bytes(sizes, [DEFAULT_BITS] * len(sizes))
+        limit = native.store_bytes(sizes, [export.default_bits] * len(sizes))
     found = native.fit_bits(sizes, [export.sensitivity(entry) for entry in entries], limit)
     return dict(zip((entry.activation.name for entry in entries), found, strict=True))
 

@@ -57,10 +57,16 @@ CHANNELS = {"stem": 3, "grouped": 4, "depthwise": 12, "pointwise": 24, "hidden":
 
 
 def export_sparse(
-    folder: Path, update: Update, optimizer: Sgd | AdamW | None = None, *, norm: bool = False, **options: object
+    folder: Path,
+    update: Update,
+    optimizer: Sgd | AdamW | None = None,
+    *,
+    norm: bool = False,
+    batch_size: int = 6,
+    **options: object,
 ) -> Export:
     path = folder / "net.py"
     path.write_text(SOURCE)
-    file = load_model_file(str(path), {"norm": str(norm)})
+    file = load_model_file(str(path), {"norm": str(norm), "batch_size": str(batch_size)})
     optimizer = optimizer or Sgd(lr=0.05, momentum=0.9)
     return export_program(Options(file, folder / "program.pte", optimizer, update=update, **options))  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from training import Export, NoOptimizer, Options, Sgd, export_program, load_model_file, open_session
 
-from daf.exporter.schemes import ActivationMode
+from daf.exporter.schemes import ActivationMode, reads_for_derivative
 
 MODEL = """
 import torch
@@ -106,6 +106,57 @@ def test_relu6_has_a_mask_and_its_output_planes(tmp_path: Path) -> None:
     """The output is not a linear function of the input: it cannot be derived without a bias."""
     export = export_compressed(tmp_path, BLOCK, "return self.head(F.relu6(self.bn(self.conv(x))))")
     assert sorted(schemes(export).values()) == ["mask+planes", "planes"]
+
+
+def test_gelu_stores_its_derivative_and_backward_multiplies(tmp_path: Path) -> None:
+    forward = "return self.head(F.gelu(self.conv(x)))"
+    export = export_compressed(tmp_path, BLOCK, forward)
+    assert sorted(schemes(export).values()) == ["planes", "planes"]  # the derivative, and the input of the head
+    (derivative,) = calls(export, "activation_derivative")
+    assert derivative.args[1] == "gelu"
+    (stash,) = (user for user in derivative.users)
+    (gelu,) = calls(export, "activation")
+    order = list(export.programs["train_step"].graph.nodes)
+    assert order.index(stash) < order.index(gelu), "the derivative and the output would be in memory together"
+    (product,) = calls(export, "stored_activation_backward")
+    assert product.args[4] == "exp"
+    # The mean over many roundings is the gradient: that of gelu'(rounded x) would be another.
+    exact = gradients_of(tmp_path, forward, "fp32", 8)["grad:conv.weight"]
+    path = tmp_path / "unbiased.py"
+    path.write_text(MODEL.format(layers=BLOCK, forward=forward))
+    file = load_model_file(str(path), {})
+    stored = export_program(Options(file, tmp_path / "u.pte", NoOptimizer(), activations="daf", bits=1))
+    session, errors = open_session(stored), []
+    for seed in range(200):
+        session.set_rounding_seed(seed)
+        session.step([tensor.numpy() for tensor in stored.batch])
+        errors.append(session.outputs()["grad:conv.weight"] - exact)
+    error_of_mean, expected = np.square(np.mean(errors, 0)).sum(), np.var(errors, 0).sum() / len(errors)
+    assert error_of_mean < 1.5 * expected
+
+
+def test_the_gradient_of_an_activation_is_not_its_input() -> None:
+    """A value of forward may be both: only for the second can the derivative stand."""
+    graph = torch.fx.Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    backward = torch.ops.daf.activation_backward.default
+    of_x = graph.call_function(backward, (y, x, "gelu", 0.0, 0.0))
+    of_itself = graph.call_function(backward, (x, x, "gelu", 0.0, 0.0))
+    of_exp = graph.call_function(backward, (y, x, "exp", 0.0, 0.0))
+    assert reads_for_derivative(of_x, x)
+    assert not reads_for_derivative(of_x, y)
+    assert not reads_for_derivative(of_itself, x)
+    assert not reads_for_derivative(of_exp, x)
+
+
+def test_what_others_read_too_is_stored_as_it_is(tmp_path: Path) -> None:
+    """The product's backward reads the input of GELU as well, and the sum is derived from values, not derivatives."""
+    forward = "y = self.conv(x); return self.head(F.gelu(y) * y)"
+    assert not calls(export_compressed(tmp_path, BLOCK, forward), "activation_derivative")
+    forward = "y = self.conv(x); return self.head(F.relu(y + self.bn(F.gelu(y))))"
+    plain, stored = (gradients_of(tmp_path, forward, mode, 4) for mode in ("fp32", "daf"))
+    for name in ("grad:conv.weight", "grad:head.weight"):
+        assert np.linalg.norm(stored[name] - plain[name]) < 0.3 * np.linalg.norm(plain[name]), name
 
 
 def test_activations_of_the_same_value_have_masks_of_their_own(tmp_path: Path) -> None:

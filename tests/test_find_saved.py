@@ -71,6 +71,25 @@ def test_phases_split_at_the_loss() -> None:
     assert {"forward", "backward"} == set(phases)
 
 
+def test_what_backward_computes_from_forward_alone_is_not_kept() -> None:
+    """The derivative of a square root and of a cosine need no gradient, and yet belong to backward."""
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.hidden = nn.Linear(6, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            hidden = self.hidden(x)
+            return hidden.cos() * torch.rsqrt(hidden.square() + 1)
+
+    program = canonical(Net(), mlp_batch(), output_sum)
+    saved = find_saved(program)
+    assert [str(s.node.target) for s in saved] == ["daf.gemm.default", "aten.cos.default", "aten.rsqrt.default"]
+    (sine,) = (node for node in program.graph.nodes if node.target is torch.ops.aten.sin.default)
+    assert sine.meta["daf_phase"] == "backward"
+
+
 def saved_by_eager(model: nn.Module, batch: tuple[Tensor, ...], loss: Callable[[Any, Tensor], Tensor]) -> int:
     """Bytes of the distinct storages that autograd keeps, without parameters, buffers and the batch."""
     known = {t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers(), *batch)}

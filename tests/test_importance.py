@@ -9,10 +9,13 @@ import pytest
 from click.testing import CliRunner
 from safetensors import safe_open
 from training import Export, Options, Sgd, export_program, load_model_file, native
+from zoo_settings import SMALL
 
 from daf.exporter.calibrate import calibrate
 from daf.exporter.cli import export as export_command
+from daf.exporter.schemes import CAREFUL_BITS, MAX_CAREFUL_LAYERS
 from daf.exporter.write import rewrite_manifest
+from daf.manifest import manifest_path, read_manifest
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +94,94 @@ def test_what_was_not_calibrated_is_refused(tmp_path: Path) -> None:
     assert refused.value.exit_code == 2
     with pytest.raises(native.DafError, match="no importance 'luck'"):
         open_session(export, "luck")
+
+
+LORA = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(32, 128).requires_grad_(False)
+        self.a, self.b = nn.Linear(128, 4, bias=False), nn.Linear(4, 128, bias=False)
+        self.head = nn.Linear(128, 3)
+        nn.init.zeros_(self.b.weight)
+
+    def forward(self, x):
+        y = self.base(x)
+        return self.head(torch.tanh(y) + self.b(self.a(y)))
+
+def model():
+    torch.manual_seed(0)
+    return Net()
+
+def batch():
+    return torch.randn(64, 32, generator=torch.Generator().manual_seed(1)), torch.arange(64) % 3
+
+def loss(output, target):
+    return nn.functional.cross_entropy(output, target)
+"""
+
+
+def test_gradients_of_zero_make_nothing_important(tmp_path: Path) -> None:
+    """LoRA begins so: the gradient of its first factor is zero, and nothing can be relatively wrong with it."""
+    (tmp_path / "lora.py").write_text(LORA)
+    file = load_model_file(str(tmp_path / "lora.py"), {})
+    export = export_program(Options(file, tmp_path / "p.pte", Sgd(lr=0.1), activations="daf", importance="gradient"))
+    (read_by_a,) = (i for i, entry in enumerate(export.store.entries) if entry.activation.module.endswith("base"))
+    session = open_session(export, None)
+    measured = []
+    for _ in range(2):
+        session.step([tensor.numpy() for tensor in export.batch])
+        session.save(str(tmp_path / "w.safetensors"))
+        with safe_open(tmp_path / "w.safetensors", "numpy") as saved:
+            numbers = saved.metadata()["store_sensitivities"].replace(",", " ").split()
+        measured.append([float.fromhex(number) for number in numbers])
+    first, second = measured
+    assert first[read_by_a] == 0 < max(first)
+    assert second[read_by_a] > 0, "measured again after the first step, which made the second factor"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--activations", "daf"], "gradient"),
+        (["--activations", "daf", "--bits", "3"], "uniform"),
+        (["--activations", "daf", "--calibrate", "1"], "calibrated"),
+        (["--activations", "division"], "uniform"),
+    ],
+)
+def test_what_is_taken_when_nothing_is_said(
+    arguments: list[str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    program = tmp_path / "p.pte"
+    result = CliRunner().invoke(export_command, ["cnn_digits", "-q", "-o", str(program), *arguments])
+    assert result.exit_code == 0, result.output
+    assert read_manifest(manifest_path(program)).raw["store"]["importance"] == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "bits"),
+    [
+        ("mobilenet_v2", {"width": 0.25, "resolution": 32}, CAREFUL_BITS),
+        ("vit_tiny", SMALL["vit_tiny"], CAREFUL_BITS),
+        ("minilm_lora", SMALL["minilm_lora"], CAREFUL_BITS),  # with dropout between the probabilities and their product
+        ("vit_tiny", {**SMALL["vit_tiny"], "layers": MAX_CAREFUL_LAYERS + 1}, CAREFUL_BITS + 1),
+    ],
+)
+def test_there_are_more_bits_where_rounding_does_not_average_out(
+    model: str, settings: dict[str, float], bits: int, tmp_path: Path
+) -> None:
+    """Depthwise convolutions that train, and attention, by the number of its layers."""
+    program = tmp_path / "p.pte"
+    sets = [word for name in settings.keys() - {"batch_size"} for word in ("--set", f"{name}={settings[name]}")]
+    arguments = [model, *sets, "--batch-size", "4", "-q", "-o", str(program), "--activations", "daf"]
+    result = CliRunner().invoke(export_command, arguments)
+    assert result.exit_code == 0, result.output
+    entries = read_manifest(manifest_path(program)).raw["store"]["entries"]
+    assert {entry["bits"] for entry in entries} == {bits}
 
 
 @pytest.mark.parametrize(

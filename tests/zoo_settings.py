@@ -23,6 +23,7 @@ SMALL: dict[str, dict[str, object]] = {
     "resnet18": {"width": 4, "batch_size": 4},
     "resnet50": {"width": 2, "resolution": 64, "batch_size": 4},
     "roberta_lora": _SMALL_TRANSFORMER,
+    "smollm2_lora": {**_SMALL_TRANSFORMER, "heads": 4, "key_heads": 2},
     "vit_tiny": {"image_size": 16, "patch": 4, "layers": 2, "width": 32, "heads": 2, "batch_size": 4},
 }
 

@@ -79,5 +79,6 @@ from daf.exporter.rules import (  # noqa: E402, F401  (they register themselves)
     normalization,
     padding,
     pooling,
+    power,
     reduction,
 )

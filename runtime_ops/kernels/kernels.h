@@ -189,6 +189,9 @@ void activation(Activation kind, float a, float b, int64_t n, const float* x, fl
 // `saved` is x or y as the enum says; grad_x may be grad_y.
 void activation_backward(Activation kind, float a, float b, int64_t n, const float* grad_y,
                          const float* saved, float* grad_x);
+// What the backward multiplies the gradient by.
+void activation_derivative(Activation kind, float a, float b, int64_t n, const float* saved,
+                           float* y);
 
 // Also sets bit i % 32 of mask[i / 32] where the gradient passes element i as it is; for kRelu,
 // kHardtanh and kLeakyRelu.
@@ -206,7 +209,10 @@ void add_to(int64_t n, const float* x, float* y);
 struct Softmax {
   int64_t outer, n, inner;
   bool log;
-  bool keeps_probabilities = false;  // softmax_backward reads them, not their logarithms
+  // softmax_backward reads probabilities that were rounded (never logarithms). They do not add up
+  // to 1, so it divides their sum out: otherwise what all of a row's gradients have in common,
+  // which has no effect, would come through as noise.
+  bool keeps_probabilities = false;
 };
 void softmax(const Softmax& shape, const float* x, float* y);
 void softmax_backward(const Softmax& shape, const float* grad_y, const float* y, float* grad_x);

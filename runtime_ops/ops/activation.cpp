@@ -23,6 +23,15 @@ void activation_backward(Arguments& args) {
   daf::activation_backward(kind, a, b, saved.n_elements(), grad.data, saved.data, grad_x.data);
 }
 
+void activation_derivative(Arguments& args) {
+  const Floats saved = args.floats("saved");
+  const Activation kind = read_activation(args);
+  const float a = static_cast<float>(args.number("a"));
+  const float b = static_cast<float>(args.number("b"));
+  const Array<float> y = args.output("out", saved.shape);
+  daf::activation_derivative(kind, a, b, saved.n_elements(), saved.data, y.data);
+}
+
 void activation_with_mask(Arguments& args) {
   const Floats x = args.floats("x");
   const Activation kind = read_activation(args);
@@ -50,7 +59,7 @@ void stored_activation_backward(Arguments& args) {
     daf::activation_backward(kind, a, b, count * saved.sample_elements(), grad.data + begin, part,
                              grad_x.data + begin);
   });
-  saved.weigh([&] { return square_norm(grad) / square_norm(grad_x); });
+  saved.weigh([&] { return relative(square_norm(grad), square_norm(grad_x)); });
   saved.release();
 }
 

@@ -155,7 +155,7 @@ void stored_batch_norm_backward(Arguments& args) {
             invvar * square_norm(grad.data + (n * whole.c + c) * whole.spatial, whole.spatial);
       }
     }
-    return of_x / square_norm(grad_x) + of_weight / square_norm(grad_weight);
+    return relative(of_x, square_norm(grad_x)) + relative(of_weight, square_norm(grad_weight));
   });
   x.release();
 }

@@ -153,7 +153,7 @@ void stored_convolution_weight_grad(Arguments& args) {
   });
   x.weigh([&] {
     const int64_t n_columns = c_in / windows.groups * kernel.h * kernel.w;
-    return static_cast<double>(n_columns) * square_norm(grad) / square_norm(grad_weight);
+    return relative(static_cast<double>(n_columns) * square_norm(grad), square_norm(grad_weight));
   });
   x.release();
 }

@@ -167,7 +167,8 @@ namespace {
 void weigh(StoredValue& stored, int64_t n_uses, float alpha, const Floats& other,
            const Array<float>& c) {
   stored.weigh([&] {
-    return static_cast<double>(n_uses) * alpha * alpha * square_norm(other) / square_norm(c);
+    const double error = static_cast<double>(n_uses) * alpha * alpha * square_norm(other);
+    return relative(error, square_norm(c));
   });
 }
 

@@ -65,19 +65,20 @@ void layer_norm_backward(Arguments& args) {
 
 namespace {
 
-// The square of what errors of 1 on average in x make of grad_x: by the term x_hat * mean(g x_hat),
-// where g is the gradient of the normalised value.
+// The square of what errors of 1 on average in x make of grad_x: by both factors of the term
+// x_hat * mean(g x_hat), where g is the gradient of the normalised value.
 double error_of_grad_x(const LayerNorm& shape, const float* grad, const float* x,
                        const float* weight, const float* mean, const float* rstd) {
   double sum = 0;
   for (int64_t row = 0; row < shape.rows; ++row) {
-    double product = 0;
+    double product = 0, square = 0;
     for (int64_t i = row * shape.n; i < (row + 1) * shape.n; ++i) {
       const double g = weight == nullptr ? grad[i] : grad[i] * weight[i - row * shape.n];
       product += g * (x[i] - mean[row]) * rstd[row];
+      square += g * g;
     }
-    const double slope = rstd[row] * rstd[row] * product / static_cast<double>(shape.n);
-    sum += slope * slope * static_cast<double>(shape.n);
+    const double invvar = static_cast<double>(rstd[row]) * rstd[row];
+    sum += invvar * invvar * (product * product + square) / static_cast<double>(shape.n);
   }
   return sum;
 }
@@ -119,7 +120,7 @@ void stored_layer_norm_backward(Arguments& args) {
     add_to(n, sums, grad_weight.data);
     add_to(n, bias_sums, grad_bias.data);
   });
-  x.weigh([&] { return error / square_norm(grad_x); });
+  x.weigh([&] { return relative(error, square_norm(grad_x)); });
   x.release();
 }
 

@@ -115,7 +115,8 @@ void stored_cross_entropy_backward(Arguments& args) {
   p.weigh([&] {
     const double mean = shape.reduction == Reduction::kMean ? *rest.total_weight.data : 1.0;
     const int64_t n_uses = p.shape().n_elements() / grad.n_elements();
-    return static_cast<double>(n_uses) * square_norm(grad) / (mean * mean * square_norm(grad_x));
+    return relative(static_cast<double>(n_uses) * square_norm(grad),
+                    mean * mean * square_norm(grad_x));
   });
   p.release();
 }

@@ -53,6 +53,7 @@ void dropout(Arguments& args);
 void sum_axes(Arguments& args);
 void gather_channels(Arguments& args);
 
+void activation_derivative(Arguments& args);
 void activation_with_mask(Arguments& args);
 void masked_gradient(Arguments& args);
 void stash(Arguments& args);

@@ -62,6 +62,7 @@ const Kernel kOperators[] = {
     FUNCTIONAL(dropout),
     FUNCTIONAL(sum_axes),
     FUNCTIONAL(gather_channels),
+    FUNCTIONAL(activation_derivative),
     FUNCTIONAL(activation_with_mask),
     FUNCTIONAL(masked_gradient),
     FUNCTIONAL(stash),

@@ -14,6 +14,27 @@ Softmax read_shape(Arguments& args, const Shape& shape) {
   return Softmax{shape.product(0, axis), shape[axis], shape.product(axis + 1, shape.rank()), log};
 }
 
+// The square of what errors of 1 on average in the probabilities make of grad_x: by the sum of the
+// gradients of a row for the logarithm, otherwise by how far each is from their mean.
+double error_of_grad_x(const Softmax& shape, const float* grad, const float* y) {
+  double square = 0;
+  for (int64_t row = 0; row < shape.outer * shape.inner; ++row) {
+    const int64_t start = row / shape.inner * shape.n * shape.inner + row % shape.inner;
+    const float *g = grad + start, *p = y + start;
+    double sum = 0, weights = 0;
+    for (int64_t i = 0; i < shape.n * shape.inner; i += shape.inner) {
+      sum += shape.log ? g[i] : static_cast<double>(g[i]) * p[i];
+      weights += p[i];
+    }
+    const double mean = relative(sum, weights);
+    for (int64_t i = 0; i < shape.n * shape.inner; i += shape.inner) {
+      const double factor = shape.log ? sum : g[i] - mean;
+      square += factor * factor;
+    }
+  }
+  return square;
+}
+
 }  // namespace
 
 void softmax(Arguments& args) {
@@ -54,13 +75,15 @@ void stored_softmax_backward(Arguments& args) {
   args.require_shape(grad, y.shape());
   args.require(whole.outer % y.n_samples() == 0, "the softmax is over the samples");
   const Array<float> grad_x = args.output("out", y.shape());
+  double error = 0;  // the square of that of grad_x
   y.for_each_chunk([&](int64_t first, int64_t count, const float* part) {
     Softmax shape = whole;
     shape.outer = whole.outer / y.n_samples() * count;
     const int64_t begin = first * y.sample_elements();
+    if (current_importance() != nullptr) error += error_of_grad_x(shape, grad.data + begin, part);
     daf::softmax_backward(shape, grad.data + begin, part, grad_x.data + begin);
   });
-  y.weigh([&] { return square_norm(grad) / square_norm(grad_x); });
+  y.weigh([&] { return relative(error, square_norm(grad_x)); });
   y.release();
 }
 

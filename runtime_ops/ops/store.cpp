@@ -45,7 +45,7 @@ void fetch(Arguments& args) {
   StoredValue value(args);
   const Array<float> y = args.output("out", value.shape());
   value.read_whole(y.data);
-  value.weigh([&] { return static_cast<double>(y.n_elements()) / square_norm(y); });
+  value.weigh([&] { return relative(static_cast<double>(y.n_elements()), square_norm(y)); });
   value.release();
 }
 

@@ -46,7 +46,7 @@ StoredValue::StoredValue(Arguments& args) : args_(args) {
 double square_norm(const float* x, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * x[i];
-  return std::max(sum, std::numeric_limits<double>::min());
+  return sum;
 }
 
 void StoredValue::add_importance(double relative_error) const {

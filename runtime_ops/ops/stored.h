@@ -29,11 +29,13 @@ class ReusedScratch final : public Scratch {
   size_t n_blocks_ = 0, n_lent_ = 0;
 };
 
-double square_norm(const float* x, int64_t n);  // at least the smallest positive number
+double square_norm(const float* x, int64_t n);
 template <class T>
 double square_norm(const Array<T>& x) {
   return square_norm(x.data, x.n_elements());
 }
+// error / value. What is zero, as the first gradients of LoRA are, cannot be relatively wrong.
+inline double relative(double error, double value) { return value > 0 ? error / value : 0; }
 
 class StoredValue {
  public:

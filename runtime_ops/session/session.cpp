@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -31,8 +32,12 @@ LoadedProgram start_and_load(const std::string& path, const Manifest& manifest) 
   return load_program(path, manifest);
 }
 
-// Measuring costs a pass over the gradients.
-constexpr int64_t kStepsPerImportance = 50;
+// Every 50 steps: it costs a pass over the gradients. Before that after 1, 2, 4, ... steps, as what
+// matters changes fast while a training begins (weights of LoRA that start from zero pass nothing).
+bool measures_importance(int64_t step) {
+  constexpr int64_t kPeriod = 50;
+  return step % kPeriod == 0 || (step < kPeriod && (step & (step - 1)) == 0);
+}
 
 [[noreturn]] void refuse_inputs(const std::string& method, const std::string& reason) {
   throw DafError(Exit::kData, "cannot run " + method + ": " + reason);
@@ -345,7 +350,7 @@ class TrainingSession::Impl {
 
   void run_with_store(const std::vector<ConstTensorView>& inputs) {
     const bool measures =
-        store_ && importance_ == Importance::kGradient && step_count_ % kStepsPerImportance == 0;
+        store_ && importance_ == Importance::kGradient && measures_importance(step_count_);
     std::vector<double> importance(measures ? manifest_.store.entries.size() : 0);
     const UseStore use(store_.get(), measures ? &importance : nullptr);
     if (store_) {
@@ -360,9 +365,14 @@ class TrainingSession::Impl {
     if (measures) set_importance(std::move(importance));
   }
 
+  // What is measured knows what an error does to the next gradient, not what becomes of it further
+  // back: it can be off by a factor of 100. Its power, per element, moves fewer bits (the squared
+  // error of MiniLM's gradients at 4 bits on average: 0.010; as measured 0.016, uniform 0.032).
   void set_importance(std::vector<double> importance) {
+    constexpr double kTrust = 0.75;
     for (size_t i = 0; i < importance.size(); ++i) {
-      store_->set_sensitivity(static_cast<int>(i), importance[i]);
+      const auto n = static_cast<double>(manifest_.store.entries[i].n_elements);
+      store_->set_sensitivity(static_cast<int>(i), n * std::pow(importance[i] / n, kTrust));
     }
     measured_importance_ = std::move(importance);
   }

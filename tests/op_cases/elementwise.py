@@ -38,6 +38,8 @@ def activation_cases() -> Iterator[Case]:
         expected = vjp(function, [x.double()], grad.double())[0]
         yield Case("activation", kind, (x, kind, a, b), lambda x, *_, f=function: f(x), (0,) if kind == "gelu" else ())
         yield Case("activation_backward", kind, (grad, saved, kind, a, b), lambda *_, e=expected: e)
+        slope = vjp(function, [x.double()], torch.ones_like(x, dtype=torch.float64))[0]
+        yield Case("activation_derivative", kind, (saved, kind, a, b), lambda *_, e=slope: e)
     yield Case("activation", "scalar", (torch.tensor(-0.5), "elu", 1.0, 0.0), lambda x, *_: F.elu(x))
     yield Case(
         "activation_backward",
@@ -45,6 +47,13 @@ def activation_cases() -> Iterator[Case]:
         (rand(4, 3), rand(4, 3), "silu", 0.0, 0.0),
         lambda grad, x, *_: vjp(F.silu, [x], grad)[0],
         (0, 1),
+    )
+    yield Case(
+        "activation_derivative",
+        "batch",
+        (rand(4, 3), "silu", 0.0, 0.0),
+        lambda x, *_: vjp(F.silu, [x], torch.ones_like(x))[0],
+        (0,),
     )
 
 

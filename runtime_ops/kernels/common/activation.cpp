@@ -33,6 +33,41 @@ Vec gelu_tanh_grad(Vec g, Vec x) {
   return g * (0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner_grad);
 }
 
+// Calls `run` with the function (gradient of y, saved) -> gradient of x.
+template <class Run>
+void with_gradient(Activation kind, float a, float b, Run run) {
+  switch (kind) {
+    case Activation::kRelu:
+      return run([](Vec g, Vec y) { return y <= 0.0f ? zero() : g; });
+    case Activation::kHardtanh:
+      return run([=](Vec g, Vec x) { return ((x <= a) | (x >= b)) ? zero() : g; });
+    case Activation::kLeakyRelu:
+      return run([=](Vec g, Vec x) { return x > 0.0f ? g : g * a; });
+    case Activation::kElu:
+      return run([=](Vec g, Vec x) { return x <= 0.0f ? g * a * math::exp(x) : g; });
+    case Activation::kSigmoid:
+      return run([](Vec g, Vec y) { return g * (1.0f - y) * y; });
+    case Activation::kTanh:
+      return run([](Vec g, Vec y) { return g * (1.0f - y * y); });
+    case Activation::kSilu:
+      return run([](Vec g, Vec x) {
+        const Vec s = sigmoid(x);
+        return g * s * (1.0f + x * (1.0f - s));
+      });
+    case Activation::kHardswish:
+      return run([](Vec g, Vec x) {
+        const Vec inner = x < 3.0f ? g * (x / 3.0f + 0.5f) : g;
+        return x <= -3.0f ? zero() : inner;
+      });
+    case Activation::kGelu:
+      return run([](Vec g, Vec x) { return gelu_grad(g, x); });
+    case Activation::kGeluTanh:
+      return run([](Vec g, Vec x) { return gelu_tanh_grad(g, x); });
+    case Activation::kExp:
+      return run([](Vec g, Vec y) { return g * y; });
+  }
+}
+
 }  // namespace
 
 void activation(Activation kind, float a, float b, int64_t n, const float* x, float* y) {
@@ -77,41 +112,20 @@ void activation(Activation kind, float a, float b, int64_t n, const float* x, fl
 
 void activation_backward(Activation kind, float a, float b, int64_t n, const float* grad_y,
                          const float* saved, float* grad_x) {
-  const auto run = [=](auto f) {
+  with_gradient(kind, a, b, [=](auto f) {
     for_each_range(n, kCost, [=](int64_t first, int64_t last) {
       map(last - first, grad_y + first, saved + first, grad_x + first, f);
     });
-  };
-  switch (kind) {
-    case Activation::kRelu:
-      return run([](Vec g, Vec y) { return y <= 0.0f ? zero() : g; });
-    case Activation::kHardtanh:
-      return run([=](Vec g, Vec x) { return (x <= a) | (x >= b) ? zero() : g; });
-    case Activation::kLeakyRelu:
-      return run([=](Vec g, Vec x) { return x > 0.0f ? g : g * a; });
-    case Activation::kElu:
-      return run([=](Vec g, Vec x) { return x <= 0.0f ? g * a * math::exp(x) : g; });
-    case Activation::kSigmoid:
-      return run([](Vec g, Vec y) { return g * (1.0f - y) * y; });
-    case Activation::kTanh:
-      return run([](Vec g, Vec y) { return g * (1.0f - y * y); });
-    case Activation::kSilu:
-      return run([](Vec g, Vec x) {
-        const Vec s = sigmoid(x);
-        return g * s * (1.0f + x * (1.0f - s));
-      });
-    case Activation::kHardswish:
-      return run([](Vec g, Vec x) {
-        const Vec inner = x < 3.0f ? g * (x / 3.0f + 0.5f) : g;
-        return x <= -3.0f ? zero() : inner;
-      });
-    case Activation::kGelu:
-      return run([](Vec g, Vec x) { return gelu_grad(g, x); });
-    case Activation::kGeluTanh:
-      return run([](Vec g, Vec x) { return gelu_tanh_grad(g, x); });
-    case Activation::kExp:
-      return run([](Vec g, Vec y) { return g * y; });
-  }
+  });
+}
+
+void activation_derivative(Activation kind, float a, float b, int64_t n, const float* saved,
+                           float* y) {
+  with_gradient(kind, a, b, [=](auto f) {
+    for_each_range(n, kCost, [=](int64_t first, int64_t last) {
+      map(last - first, saved + first, y + first, [=](Vec v) { return f(splat(1.0f), v); });
+    });
+  });
 }
 
 }  // namespace daf::DAF_ISA

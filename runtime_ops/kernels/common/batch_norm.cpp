@@ -46,7 +46,7 @@ void normalize(const BatchNorm& shape, int64_t channel, const float* x, const fl
 
 // The gradient of an element that became y in spite of the bounds.
 inline Vec passed(const BatchNorm& shape, Vec grad, Vec y) {
-  return (y <= shape.low) | (y >= shape.high) ? Vec{} : grad;
+  return ((y <= shape.low) | (y >= shape.high)) ? Vec{} : grad;
 }
 inline float passed(const BatchNorm& shape, float grad, float y) {
   const bool stopped = (y <= shape.low) | (y >= shape.high);  // as a mask: nobody can predict it

@@ -64,6 +64,9 @@ void softmax_row(int64_t n, bool log, const float* x, float* y) {
   }
 }
 
+// Where all probabilities of a row were rounded to 0, so is its gradient, whatever the mean.
+double mean_of(double total, double weights) { return weights == 0 ? 0 : total / weights; }
+
 void row_grad(const Softmax& shape, const float* grad_y, const float* y, float* grad_x) {
   const int64_t n = shape.n;
   if (shape.log) {
@@ -73,9 +76,10 @@ void row_grad(const Softmax& shape, const float* grad_y, const float* y, float* 
     }
     map(n, grad_y, y, grad_x, [=](Vec g, Vec v) { return g - math::exp(v) * total; });
   } else {
-    const float total =
-        static_cast<float>(sum_terms(n, [=](auto at) { return at(grad_y) * at(y); }));
-    map(n, grad_y, y, grad_x, [=](Vec g, Vec v) { return v * (g - total); });
+    double total = sum_terms(n, [=](auto at) { return at(grad_y) * at(y); });
+    if (shape.keeps_probabilities) total = mean_of(total, sum(n, y));
+    const float mean = static_cast<float>(total);
+    map(n, grad_y, y, grad_x, [=](Vec g, Vec v) { return v * (g - mean); });
   }
 }
 
@@ -117,15 +121,18 @@ void softmax_strip(const Softmax& shape, int64_t width, const float* x, float* y
 void strip_grad(const Softmax& shape, int64_t width, const float* grad_y, const float* y,
                 float* grad_x) {
   const int64_t n = shape.n, step = shape.inner;
-  double total[kStrip];
+  double total[kStrip], weights[kStrip];
   std::fill_n(total, width, 0.0);
+  std::fill_n(weights, width, 0.0);
   for (int64_t k = 0; k < n; ++k) {
     const float *g = grad_y + k * step, *v = y + k * step;
-    if (shape.log) {
-      for (int64_t i = 0; i < width; ++i) total[i] += g[i];
-    } else {
-      for (int64_t i = 0; i < width; ++i) total[i] += static_cast<double>(g[i]) * v[i];
+    for (int64_t i = 0; i < width; ++i) {
+      total[i] += shape.log ? g[i] : static_cast<double>(g[i]) * v[i];
+      weights[i] += v[i];
     }
+  }
+  if (!shape.log && shape.keeps_probabilities) {
+    for (int64_t i = 0; i < width; ++i) total[i] = mean_of(total[i], weights[i]);
   }
   for (int64_t k = 0; k < n; ++k) {
     const float *g = grad_y + k * step, *v = y + k * step;

@@ -76,6 +76,10 @@ TEST(Activation, ValuesAndSlopesMatchTheDefinition) {
     const Floats& saved = c.backward_reads_y ? y : x;
     activation_backward(c.kind, c.a, c.b, n, grad_y.data(), saved.data(), grad_x.data());
     expect_close(grad_x, grad, 1e-6);
+    Floats derivative = unset_floats(n), ones(x.size(), 1.0f), of_ones = unset_floats(n);
+    activation_derivative(c.kind, c.a, c.b, n, saved.data(), derivative.data());
+    activation_backward(c.kind, c.a, c.b, n, ones.data(), saved.data(), of_ones.data());
+    EXPECT_EQ(derivative, of_ones);
 
     Floats in_place = x, grad_in_place = grad_y;
     activation(c.kind, c.a, c.b, n, in_place.data(), in_place.data());

@@ -54,6 +54,29 @@ TEST(Softmax, EveryAxisPosition) {
   check({0, 4, 2, false});
 }
 
+// What all gradients of a row have in common has no effect, also where rounding has left
+// probabilities that do not add up to 1, or none at all.
+TEST(Softmax, BackwardOfRoundedProbabilitiesIgnoresWhatGradientsShare) {
+  for (const int64_t inner : {1, 3}) {
+    const Softmax shape{2, 40, inner, false, true};
+    const int64_t size = 2 * 40 * inner;
+    Floats y = random_floats(size, 1, 0, 0.1f);
+    std::fill_n(y.begin() + 40 * inner, 40 * inner, 0.0f);
+    Floats grad_y = random_floats(size, 2), grad_x = unset_floats(size),
+           shifted = unset_floats(size);
+    softmax_backward(shape, grad_y.data(), y.data(), grad_x.data());
+    for (int64_t i = 0; i < inner; ++i) {
+      double sum = 0;
+      for (int64_t k = 0; k < 40; ++k) sum += grad_x[k * inner + i];
+      EXPECT_NEAR(sum, 0, 1e-6);
+    }
+    for (float& g : grad_y) g += 100;
+    softmax_backward(shape, grad_y.data(), y.data(), shifted.data());
+    expect_close(shifted, Doubles(grad_x.begin(), grad_x.end()), 1e-4);
+    EXPECT_EQ(Floats(grad_x.begin() + 40 * inner, grad_x.end()), Floats(40 * inner, 0.0f));
+  }
+}
+
 TEST(Softmax, LargeValuesDoNotOverflow) { check({4, 9, 1, false}, 500); }
 
 TEST(Softmax, InfinityAndNan) {
