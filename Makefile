@@ -4,7 +4,7 @@ HAS_ARM64 = command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch
 HAS_GTEST = echo '\#include <gtest/gtest.h>' | g++ -E -x c++ - >/dev/null 2>&1
 
 .NOTPARALLEL:
-.PHONY: help setup build runner-arm64 demo demo-phone test test-full test-cpp test-python fuzz bench lint format clean
+.PHONY: help setup build runner-arm64 demo demo-phone test test-full test-cpp test-python fuzz bench bench-readme lint format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
@@ -20,6 +20,7 @@ runner-arm64: build  ## compile the runner for arm64 Linux, for `--device qemu` 
 
 demo: build  ## export a small CNN, train it, and compare with PyTorch
 	@daf demo --out build/demo
+	@echo "next: source .venv/bin/activate, then your own model: README.md"
 
 demo-phone: runner-arm64  ## train on a virtual phone what does not fit without compressed activations: minutes
 	@daf phone demo --out build/demo-phone
@@ -49,7 +50,7 @@ test-full: build  ## full-size models and Android's own ABI: minutes, and severa
 	@tools/setup.sh full
 	@pytest -m full -s
 
-fuzz: setup  ## fuzz the parsers, FUZZ_SECONDS each (10): needs clang
+fuzz: build  ## fuzz the parsers, FUZZ_SECONDS each (10): needs clang; that of traces, atheris
 	@if command -v clang++-19 >/dev/null; then \
 	  cmake --preset fuzz >build/fuzz.log || { cat build/fuzz.log; exit 1; }; cmake --build --preset fuzz || exit 1; \
 	  for fuzzer in build/fuzz/tests/fuzz/fuzz_*; do [ -x $$fuzzer ] && [ -f $$fuzzer ] || continue; \
@@ -58,6 +59,15 @@ fuzz: setup  ## fuzz the parsers, FUZZ_SECONDS each (10): needs clang
 	      build/fuzz/corpus/$$name tests/fuzz/corpus/$$name || exit 1; \
 	  done; \
 	else echo "SKIP fuzzers: clang is not installed (Debian: apt-get install clang-19 libclang-rt-19-dev)"; fi
+	@if python -c 'import atheris' 2>/dev/null || python -m pip install --quiet atheris==3.0.0; then \
+	  mkdir -p build/fuzz/corpus/trace; \
+	  python tests/fuzz/fuzz_trace.py -max_total_time=$${FUZZ_SECONDS:-10} -print_final_stats=1 -verbosity=0 \
+	    -artifact_prefix=build/fuzz/trace- build/fuzz/corpus/trace tests/fuzz/corpus/trace; \
+	else echo "SKIP the fuzzer of traces: atheris cannot be installed here"; fi
+
+bench-readme: build  ## measure again what the README's table says: two minutes
+	@daf bench --quick --json docs/bench_quick.json
+	@python -m daf.tools.bench_headlines docs/bench_quick.json README.md
 
 bench: build  ## time kernels and training steps against PyTorch: some 20 minutes
 	@daf bench kernels --json build/bench_kernels.json

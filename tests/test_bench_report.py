@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,18 @@ from click.testing import CliRunner
 from daf.errors import Exit, UserError
 from daf.tools import bench_growth
 from daf.tools.bench import bench
-from daf.tools.bench_report import Outputs, changes, hardware, read_results, versions
+from daf.tools.bench_headlines import BEGIN, END, HEADLINES, fill_readme, headlines
+from daf.tools.bench_report import Outputs, as_json, changes, hardware, read_document, read_results, versions
 from daf.tools.bench_results import Result
 from daf.tools.bench_step import StepCase
 
 FAST = Result("gemm", "256x256, 1 thread", 90.0, "PyTorch", 100.0, "GFLOP/s", 0.1)
+ROOT = Path(__file__).parent.parent
 SMALL = Result("<resnet18>, kept", "batch 8, daf", 5.0, "PyTorch", 100.0, "MB", 0.0)
+
+HEADLINES_OF_MEMORY = [
+    replace(SMALL, setting="width=16, batch 8, daf", name="resnet18, kept for backward", suite="memory")
+]
 
 
 def test_a_file_says_where_and_with_what_it_was_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,12 +95,46 @@ def test_the_page_shows_every_result(tmp_path: Path) -> None:
         browser.open(path)
         assert browser.problems() == []
         assert browser.requested_urls() == [path.as_uri()]
-        assert browser.evaluate("[...document.querySelectorAll('h2')].map(h => h.textContent)") == [
-            "gemm",
-            "<resnet18>, kept",
-        ]
+        names = "[...document.querySelectorAll('h3')].map(h => h.textContent)"
+        assert browser.evaluate(names) == ["gemm", "<resnet18>, kept"]
         assert browser.evaluate("document.querySelectorAll('td .fill').length") == 2
         assert hardware() in browser.evaluate("document.getElementById('subtitle').textContent")
+
+
+def test_the_page_is_grouped_by_suite_and_begins_with_what_matters(tmp_path: Path) -> None:
+    path = tmp_path / "bench.html"
+    results = [replace(FAST, suite="kernels"), *HEADLINES_OF_MEMORY]
+    Outputs(None, path, None).write(results, "what")
+    with open_chromium(tmp_path / "profile") as browser:
+        for width in (1000, 400):
+            browser.open(path, width=width, dark=width < 600)
+            assert browser.problems() == []
+            titles = browser.evaluate("[...document.querySelectorAll('h2')].map(h => h.textContent)")
+            assert titles == ["At a glance", "kernels", "memory"]
+            assert browser.evaluate("document.querySelector('.verdict').textContent") == "20.0x less"
+            assert browser.evaluate("document.documentElement.scrollWidth") <= width
+
+
+# ---- the README ----------------------------------------------------------------------------------------------------
+
+
+def test_the_table_of_the_readme_is_that_of_the_bench() -> None:
+    """Change it by measuring: `make bench-readme`."""
+    readme = (ROOT / "README.md").read_text()
+    document = read_document(ROOT / "docs" / "bench_quick.json")
+    assert fill_readme(readme, document) == readme
+    assert len(headlines(document)) == len(HEADLINES), "every headline was measured"
+
+
+def test_a_table_is_put_between_its_markers() -> None:
+    document = as_json(HEADLINES_OF_MEMORY)
+    text = fill_readme(f"before\n{BEGIN}\nold\n{END}\nafter\n", document)
+    assert text.startswith(f"before\n{BEGIN}\n| measured | DAF | peer |")
+    assert "| 5 MB | 100 MB | 20.0x less | PyTorch |" in text
+    assert text.endswith(f"{hardware()}, {versions()}.\n{END}\nafter\n")
+    assert "old" not in text
+    with pytest.raises(UserError, match="are not in it"):
+        fill_readme("no markers", document)
 
 
 @pytest.mark.parametrize("options", [["--quick"], ["--json", "b.json"], ["--against", "old.json"]])

@@ -21,6 +21,7 @@ KEYS = {
     "more_is_better",
     "hardware",
     "versions",
+    "suite",
 }
 
 

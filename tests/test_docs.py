@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
+from commands import SCRIPTS
 
 from daf.exporter.cli import export
 from daf.tools.cli import daf
@@ -80,3 +83,38 @@ def test_the_folders_know_whom_the_diagram_says() -> None:
         for package in re.findall(r"^\s*(?:from|import) daf(?:\.(\w+))?", path.read_text(), re.MULTILINE):
             found.add((folder, package if package in ("exporter", "tools") else "daf"))
     assert {(folder, known) for folder, known in found if folder != known} == drawn
+
+
+# What a newcomer would do, in one folder and in this order. Commands for phones and GPUs are run by their own tests.
+WALK = (
+    ("README.md", "Your own model", "model.py"),
+    ("README.md", "Compressed activations", None),
+    ("docs/traces.md", "daf report", None),
+    ("docs/traces.md", "daf compare", None),
+    ("docs/guide.md", "Your own model", "mine.py"),
+)
+
+
+def section(page: str, heading: str) -> str:
+    _, behind = re.split(rf"^#+ {heading}\n", (ROOT / page).read_text(), maxsplit=1, flags=re.MULTILINE)
+    return behind.partition("\n## ")[0]
+
+
+def test_a_newcomer_gets_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files as they are printed, and the commands below them."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    printed = {}
+    for page, heading, file in WALK:
+        text = section(page, heading)
+        if file is not None:
+            (tmp_path / file).write_text(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0])
+        for command in commands(text):
+            name, *words = shlex.split(command)
+            done = subprocess.run([SCRIPTS / name, *words], cwd=tmp_path, capture_output=True, text=True)
+            assert done.returncode == 0, f"{page}: {command}\n{done.stderr}"
+            printed[command] = done.stdout
+        for name in ("last", "new"):  # two runs of the same program
+            shutil.copy(tmp_path / "run.trace", tmp_path / f"{name}.trace")
+    assert len(printed) >= 15
+    (accuracy,) = (re.findall(r"accuracy +([\d.]+) %", text) for text in printed.values() if "accuracy" in text)
+    assert float(accuracy[0]) > 90

@@ -66,4 +66,4 @@ def test_plain_lines_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> N
     assert [line.split()[1] for line in lines] == [
         f"{n}/1000" if n < 1000 else "1000/1000" for n in (901, *range(910, 1001, 10))
     ]
-    assert lines[0] == "step  901/1000  loss 0.2500  2.0 ms/step  arena 10.2 MB  RSS 130.0 MB"
+    assert lines[0] == "step  901/1000  loss 0.2500  2.00 ms/step  arena 10.2 MB  RSS 130.0 MB"

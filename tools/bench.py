@@ -183,7 +183,7 @@ def store(outputs: Outputs, quick: bool) -> None:
 @settings_option
 @click.option("--batch-size", type=click.IntRange(min=1), default=8, show_default=True, help="Of MODEL.")
 @click.option("--optimizer", type=click.Choice(["sgd", "adamw"]), default="sgd", show_default=True, help="Of MODEL.")
-@click.option("--bits", type=click.IntRange(1, 8), help="Of every stored activation; without it, 2 on average.")
+@click.option("--bits", type=click.IntRange(1, 8), help="Of every stored activation; else as daf-export has it.")
 @_outputs
 @_repeats
 @_quick
@@ -212,36 +212,41 @@ def memory(
       daf bench memory --quick
       daf bench memory resnet18 --set width=16 --batch-size 32 --bits 4
     """
-    from daf.tools.bench_memory import CASES, QUICK_CASES, run_bench
+    from daf.tools.bench_memory import CASES, QUICK_CASES, QUICK_WAYS, WAYS, run_bench
     from daf.tools.bench_step import StepCase
 
     if model is not None:
         cases: tuple[StepCase, ...] = (StepCase(model, batch_size, settings, optimizer),)
     else:
         cases = QUICK_CASES if quick else CASES
-    outputs.write(run_bench(cases, bits, repeats), "memory of")
+    outputs.write(run_bench(cases, bits, repeats, QUICK_WAYS if quick else tuple(WAYS)), "memory of")
 
 
 @bench.command(short_help="What compression costs in accuracy, on real data.")
+@click.argument("model", required=False)
 @click.option("--seeds", type=click.IntRange(1, 100), default=3, show_default=True, help="Runs of each kind.")
-@click.option("--curve", is_flag=True, help="Also with smaller budgets, down to one bit.")
+@click.option("--curve", is_flag=True, help="Also with four and three bits, and with budgets down to one.")
 @click.option("--threads", type=click.IntRange(1, 256), default=1, show_default=True)
 @_outputs
 @_quick
-def accuracy(seeds: int, curve: bool, threads: int, outputs: Outputs, quick: bool) -> None:
+def accuracy(model: str | None, seeds: int, curve: bool, threads: int, outputs: Outputs, quick: bool) -> None:
     """Train in PyTorch, as an fp32 program, with compressed activations and by DIVISION; compare the test accuracy.
 
-    The digits come with a package; CIFAR-10 is read from the folder that DAF_DATA_DIR names (cifar10_10k.npz), and
-    left out with a message where it is not set.
+    The digits come with a package; CIFAR-10, MRPC and E2E are read from the folder that DAF_DATA_DIR names, and left
+    out with a message where it is not set. With MODEL, of this case alone.
 
     \b
     Examples:
       daf bench accuracy --quick
       DAF_DATA_DIR=~/data daf bench accuracy --curve --json accuracy.json
+      DAF_DATA_DIR=~/data daf bench accuracy minilm_lora --seeds 1
     """
-    from daf.tools.bench_accuracy import CASES, QUICK_CASES, run_bench
+    from daf.tools.bench_accuracy import CASES, QUICK_CASES, cases_of, run_bench
 
-    outputs.write(run_bench(QUICK_CASES if quick else CASES, seeds, curve, threads), "accuracy of")
+    if model is not None and quick:
+        raise click.UsageError("--quick has a case of its own; leave out MODEL or --quick")
+    cases = cases_of(model) if model is not None else QUICK_CASES if quick else CASES
+    outputs.write(run_bench(cases, seeds, curve, threads), "accuracy of")
 
 
 @bench.command(short_help="How time and memory grow.")
@@ -263,21 +268,51 @@ def growth(outputs: Outputs, repeats: int, quick: bool) -> None:
     outputs.write(run_bench(QUICK_GROWTHS if quick else GROWTHS, repeats), "what")
 
 
+@bench.command(short_help="Time and memory of training on a device.")
+@click.option("--device", default="local", show_default=True, help="As daf run takes it: local, qemu, adb, adb:SERIAL.")
+@_outputs
+@click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True)
+@_quick
+def device(device: str, outputs: Outputs, repeats: int, quick: bool) -> None:
+    """Train a small program on a device, with float32 and with compressed activations, in one thread.
+
+    \b
+    step on a device    against the same program on this machine, and compressed against float32
+    memory held         what the session held, against what daf-export predicted
+    peak RSS            above the empty process, against the predicted peak
+
+    \b
+    Examples:
+      daf bench device
+      daf bench device --device adb --json phone.json
+      daf bench device --device qemu --quick --repeats 1
+    """
+    from daf.tools.bench_device import CASE, QUICK_CASE, run_bench
+
+    outputs.write(run_bench(QUICK_CASE if quick else CASE, device, repeats), "what")
+
+
 @bench.command(short_help="The ways of three papers on one bench.")
 @_outputs
 @_repeats
+@click.option("--seeds", type=click.IntRange(0, 100), default=1, show_default=True, help="Runs for the accuracy.")
 @_quick
-def papers(outputs: Outputs, repeats: int, quick: bool) -> None:
+def papers(outputs: Outputs, repeats: int, seeds: int, quick: bool) -> None:
     """Compare DAF, DIVISION, sparse updates and their combination with PyTorch, and PyTorch with checkpointing.
 
     For each: what is kept for backward, the peak, and the time of a step, against PyTorch without any of it. What the
-    papers say stands beside it; accuracy is what `daf bench accuracy` measures.
+    papers say stands beside it. Then the accuracy, of smaller models on CIFAR-10 (DAF_DATA_DIR), in some 20 minutes for
+    each of the seeds; --quick leaves it to `daf bench accuracy --quick`.
 
     \b
     Examples:
       daf bench papers --json papers.json
       daf bench papers --quick
     """
-    from daf.tools.bench_papers import CASES, QUICK_CASES, run_bench
+    from daf.tools.bench_papers import ACCURACY_CASES, CASES, QUICK_CASES, run_bench
 
-    outputs.write(run_bench(QUICK_CASES if quick else CASES, repeats), "way of")
+    if quick:
+        results = run_bench(QUICK_CASES, repeats)
+    else:
+        results = run_bench(CASES, repeats, ACCURACY_CASES if seeds else (), seeds)
+    outputs.write(results, "way of")

@@ -37,7 +37,7 @@ GROWTHS = (
     Growth("width", (16, 32, 64), lambda n: StepCase("resnet18", 8, {"width": str(n)}), power=2),
     Growth("tokens", (32, 64, 128), lambda n: StepCase("gpt2_lora", 4, {**_TRANSFORMER, "sequence_length": str(n)})),
 )
-QUICK_GROWTHS = (Growth("batch", (4, 16), lambda n: StepCase("cnn_digits", n)),)
+QUICK_GROWTHS = (Growth("batch", (8, 32), lambda n: StepCase("cnn_digits", n, {"width": "64"})),)
 N_TENSORS = (1_000, 10_000, 100_000)
 
 

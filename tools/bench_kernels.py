@@ -18,7 +18,7 @@ from daf.exporter.load import load_model_file
 from daf.tools.bench_results import Action, Result, Stopwatch, Times, n_threads, say
 
 aten = torch.ops.aten
-MIN_SLICE_S = 0.02
+MIN_SLICE_S, QUICK_SLICE_S = 0.02, 0.005
 TORCH = f"PyTorch {torch.__version__}"
 STOCK = "ExecuTorch's kernel"
 
@@ -35,16 +35,18 @@ ZOO_PRODUCTS = (
     (256, 4096, 1024),
     (256, 1024, 4096),
 )
+CONVOLUTIONS: tuple[tuple[str, dict[str, str]], ...] = (("resnet18", {}), ("mobilenet_v2", {"resolution": "96"}))
 
 
 @dataclass(frozen=True)
 class Bench:
     threads: int
     repeats: int
+    min_slice_s: float
 
     def result(self, name: str, setting: str, amount: float, unit: str, ours: Action, peer: Action) -> Result:
         """`amount` of work per call: results are speeds."""
-        times = Stopwatch(self.threads, MIN_SLICE_S).compare(ours, peer, self.repeats)
+        times = Stopwatch(self.threads, self.min_slice_s).compare(ours, peer, self.repeats)
         return self.speed(name, setting, amount, unit, times)
 
     def speed(self, name: str, setting: str, amount: float, unit: str, times: Times) -> Result:
@@ -57,11 +59,11 @@ def run_bench(threads: Sequence[int], repeats: int, quick: bool) -> list[Result]
     for n in threads:
         native.set_threads(n)
         torch.set_num_threads(n)
-        bench = Bench(n, repeats)
+        bench = Bench(n, repeats, QUICK_SLICE_S if quick else MIN_SLICE_S)
         say(f"kernels, {n_threads(n)}")
         with torch.no_grad():
             results += _products(bench, quick)
-            for model, settings in (("resnet18", {}), ("mobilenet_v2", {"resolution": "96"})):
+            for model, settings in CONVOLUTIONS[: 1 if quick else None]:
                 results += _convolutions(bench, model, {**settings, "batch_size": "4" if quick else "32"}, quick)
             results += _passes_over_memory(bench)
     native.set_threads(1)
@@ -136,7 +138,7 @@ def _convolutions(bench: Bench, model: str, settings: dict[str, str], quick: boo
     setting = f"{model}, batch {settings['batch_size']}"
     for layer, count in layers.items():
         for direction, gflop, ours, peer in _directions(layer):
-            times = Stopwatch(bench.threads, MIN_SLICE_S).compare(ours, peer, bench.repeats)
+            times = Stopwatch(bench.threads, bench.min_slice_s).compare(ours, peer, bench.repeats)
             total = sums.setdefault(direction, [0.0] * 4)
             for i, value in enumerate((gflop, times.ours, times.peer, times.peer * times.spread)):
                 total[i] += count * value

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -16,6 +17,8 @@ import torch
 from daf import native
 from daf.exporter.load import load_model_file
 from daf.manifest import Manifest
+from daf.tools import bench_accuracy
+from daf.tools.bench_accuracy import AccuracyCase
 from daf.tools.bench_memory import PYTORCH, eager_memory, our_memory
 from daf.tools.bench_results import Result, Stopwatch, say
 from daf.tools.bench_step import MIN_SLICE_S, StepCase, export_case, open_session
@@ -43,13 +46,27 @@ CASES = (
     StepCase("mobilenet_v2", 32, {"resolution": "96"}),
 )
 QUICK_CASES = (StepCase("resnet18", 8, {"width": "16"}),)
+# Smaller ones, that learn something in minutes. A sparse update starts from trained weights only; what checkpointing
+# computes is what PyTorch computes.
+ACCURACY_WAYS = {
+    "resnet18": (WAYS["daf"], WAYS["division"]),
+    "mobilenet_v2": tuple(way for way in WAYS.values() if way),
+}
+ACCURACY_CASES = tuple(
+    case if case.peer else replace(case, ways=ways)
+    for model, ways in ACCURACY_WAYS.items()
+    for case in bench_accuracy.cases_of(model)
+)
 
 
-def run_bench(cases: Sequence[StepCase], repeats: int) -> list[Result]:
+def run_bench(
+    cases: Sequence[StepCase], repeats: int, accuracy_cases: Sequence[AccuracyCase] = (), seeds: int = 1
+) -> list[Result]:
     os.environ["DAF_THREADS"] = "1"  # for the processes
     native.set_threads(1)
     torch.set_num_threads(1)
-    return [result for case in cases for result in _bench_case(case, repeats)]
+    results = [result for case in cases for result in _bench_case(case, repeats)]
+    return results + bench_accuracy.run_bench(accuracy_cases, seeds, curve=False, threads=1)
 
 
 def _bench_case(case: StepCase, repeats: int) -> Iterator[Result]:

@@ -17,6 +17,7 @@ import click
 from daf.errors import Exit, UserError
 from daf.files import atomic_write, check_output
 from daf.text import format_bytes, format_table
+from daf.tools.bench_headlines import headline_text, headlines
 from daf.tools.bench_results import Result
 from daf.tools.html_page import fill_page
 
@@ -45,10 +46,12 @@ class Outputs:
     def write(self, results: Sequence[Result], title: str) -> None:
         document = as_json(results)
         click.echo(table(results, title))
+        if summary := headline_text(document):
+            click.echo(f"\n{summary}")
         if self.json_path is not None:
             _write(self.json_path, json.dumps(document, indent=2) + "\n")
         if self.html is not None:
-            _write(self.html, fill_page("bench", document))
+            _write(self.html, fill_page("bench", {**document, "headlines": headlines(document)}))
         if self.against is not None:
             compare(results, self.against)
 
@@ -66,7 +69,7 @@ def table(results: Sequence[Result], title: str) -> str:
             result.setting,
             f"{result.ours:.4g} {result.unit}",
             f"{result.peer_value:.4g} {result.unit}",
-            f"{result.ratio:.2f}",
+            f"{result.ratio:.2f}" if result.ratio >= 0.1 else f"{result.ratio:.2g}",
             f"±{50 * result.spread:.0f} %",
             result.peer,
         )
@@ -110,23 +113,29 @@ _PACKAGES = {"daf": "daf-mobile", "torch": "torch", "executorch": "executorch"}
 
 
 def read_results(path: Path) -> list[Result]:
-    def refuse(why: str) -> UserError:
-        return UserError(f"cannot compare with {path}: {why}; give a file that `daf bench --json` wrote", Exit.DATA)
+    try:
+        return [_read_result(row) for row in read_document(path)["results"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise _refuse(path, f"a result is damaged ({error})") from None
 
+
+def read_document(path: Path) -> dict[str, Any]:
+    """What as_json() made."""
     try:
         document = json.loads(path.read_bytes())
     except OSError as error:
-        raise refuse(error.strerror or str(error)) from None
+        raise _refuse(path, error.strerror or str(error)) from None
     except ValueError:
-        raise refuse("it is not JSON") from None
+        raise _refuse(path, "it is not JSON") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise refuse("it holds no results of `daf bench`")
+        raise _refuse(path, "it holds no results of `daf bench`")
     if document.get("schema") != SCHEMA:
-        raise refuse(f"its schema is {document.get('schema')!r}, not {SCHEMA}")
-    try:
-        return [_read_result(row) for row in document["results"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise refuse(f"a result is damaged ({error})") from None
+        raise _refuse(path, f"its schema is {document.get('schema')!r}, not {SCHEMA}")
+    return document
+
+
+def _refuse(path: Path, why: str) -> UserError:
+    return UserError(f"cannot compare with {path}: {why}; give a file that `daf bench --json` wrote", Exit.DATA)
 
 
 def _read_result(row: Any) -> Result:

@@ -23,6 +23,7 @@ class Result:
     peer_value: float
     unit: str
     spread: float
+    suite: str = ""
 
     @property
     def ratio(self) -> float:

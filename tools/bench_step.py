@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,12 +16,12 @@ from torch import Tensor
 from daf import native
 from daf.exporter.cli import export
 from daf.exporter.load import load_model_file
-from daf.manifest import Manifest, manifest_path, read_manifest
+from daf.manifest import Manifest, example_path, manifest_path, read_manifest
 from daf.text import format_table
 from daf.tools.bench_results import Result, Stopwatch, n_threads, say
 from daf.tools.eager import EagerTrainer
 
-MIN_SLICE_S = 0.2
+MIN_SLICE_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ CASES = (
     StepCase("gpt2_lora", 2, {"sequence_length": "128"}, "adamw"),
     STOCK_CASE,
 )
-QUICK_CASES = (STOCK_CASE, StepCase("cnn_digits", 32), StepCase("resnet18", 8, {"width": "16"}))
+QUICK_CASES = (STOCK_CASE, StepCase("cnn_digits", 32, {"width": "64"}), StepCase("resnet18", 8, {"width": "16"}))
 
 
 def run_bench(cases: Sequence[StepCase], threads: Sequence[int], repeats: int, profile: bool) -> list[Result]:
@@ -85,9 +87,48 @@ def _bench_case(case: StepCase, threads: Sequence[int], repeats: int, profile: b
 
 def export_case(case: StepCase, program: Path, *more: str) -> Manifest:
     given = [option for item in case.settings.items() for option in ("--set", "=".join(item))]
-    options = ["--optimizer", case.optimizer, "--batch-size", str(case.batch_size), "-o", str(program), "--quiet"]
-    export.main([case.model, *given, *options, *more], standalone_mode=False)
+    options = ["--optimizer", case.optimizer, "--batch-size", str(case.batch_size), "--quiet"]
+    arguments = (case.model, *given, *options, *more)
+    if _shared is None:
+        _export(arguments, program)
+    else:
+        _shared.copy(arguments, program)
     return read_manifest(manifest_path(program))
+
+
+def _export(arguments: tuple[str, ...], program: Path) -> None:
+    export.main([*arguments, "-o", str(program)], standalone_mode=False)
+
+
+class _SharedExports:
+    """What was exported once is copied when it is asked for again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._programs: dict[tuple[str, ...], Path] = {}
+
+    def copy(self, arguments: tuple[str, ...], program: Path) -> None:
+        if arguments not in self._programs:
+            exported = self._folder / f"{len(self._programs)}.pte"
+            _export(arguments, exported)
+            self._programs[arguments] = exported
+        for path_of in (Path, manifest_path, example_path):
+            shutil.copyfile(path_of(self._programs[arguments]), path_of(program))
+
+
+_shared: _SharedExports | None = None
+
+
+@contextmanager
+def shared_exports() -> Iterator[None]:
+    """Several suites measure the same programs, and exporting one takes longer than measuring it."""
+    global _shared
+    with tempfile.TemporaryDirectory() as folder:
+        _shared = _SharedExports(Path(folder))
+        try:
+            yield
+        finally:
+            _shared = None
 
 
 def open_session(program: Path) -> native.Session:

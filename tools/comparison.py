@@ -52,7 +52,7 @@ class Figure:
     def text(self, metric: Metric) -> str:
         if self.value is None:
             return "-"
-        ratio = "" if self.ratio is None else f" ({self.ratio:.3g}x)"
+        ratio = "" if self.ratio is None or math.isinf(self.ratio) else f" ({self.ratio:.3g}x)"
         return metric.format(self.value) + ratio
 
 

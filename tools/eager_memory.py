@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,11 +29,19 @@ class EagerMemory:
 def measure_eager(
     model: str, settings: dict[str, str], optimizer: Mapping[str, Any], steps: int, checkpointing: bool = False
 ) -> EagerMemory:
-    """For a process of its own: the peak is that of the process."""
+    """In a process of its own: in another one, what was there before could be given back meanwhile."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_measure, model, settings, optimizer, steps, checkpointing).result()
+
+
+def _measure(
+    model: str, settings: dict[str, str], optimizer: Mapping[str, Any], steps: int, checkpointing: bool
+) -> EagerMemory:
     torch.set_num_threads(1)
     model_file = load_model_file(model, settings)
-    warm_up = nn.Linear(8, 8)
-    warm_up(torch.zeros(1, 8)).sum().backward()  # what the libraries allocate once
+    warm_up = nn.Linear(8, 8)  # what the libraries allocate once: the first optimizer loads torch._dynamo, 80 MB
+    warm_up(torch.zeros(1, 8)).sum().backward()
+    make_optimizer(warm_up, optimizer).step()
     baseline = _status_bytes("VmRSS")
     network = model_file.make_model().train()
     batch = model_file.make_batch()

@@ -65,7 +65,7 @@ class RunStats:
 
     def status(self) -> str:
         status = (
-            f"loss {self.losses[-1]:.4f}  {self.step_us[-1] / 1000:.1f} ms/step  "
+            f"loss {self.losses[-1]:.4f}  {self.step_us[-1] / 1000:.2f} ms/step  "
             f"arena {format_bytes(self.peak.get('arena', 0))}  RSS {format_bytes(self.rss_bytes)}"
         )
         return status if self.temperature_mc is None else f"{status}  {self.temperature_mc / 1000:.0f} °C"
@@ -97,17 +97,18 @@ REDRAW_S = 0.05  # drawing every step of a small model would slow it down
 
 
 class Progress:
-    """A bar on a terminal; elsewhere about ten plain lines."""
+    """A bar on a terminal; elsewhere about ten plain lines. If it is quiet, nothing but the figures."""
 
-    def __init__(self, steps: int, first_step: int) -> None:
+    def __init__(self, steps: int, first_step: int, *, quiet: bool = False) -> None:
         self.stats = RunStats()
         self._steps = steps
         self._first_step = first_step
+        self._quiet = quiet
         self._line_every = max(1, math.ceil(steps / 10))
         self._bar: Any = None
         self._drawn_steps = 0
         self._drawn_s = 0.0
-        if sys.stdout.isatty():
+        if sys.stdout.isatty() and not quiet:
             self._bar = click.progressbar(
                 length=steps, label="training", item_show_func=lambda text: text, show_percent=False, show_pos=True
             )
@@ -126,7 +127,7 @@ class Progress:
     def add(self, row: dict[str, Any]) -> None:
         self.stats.add(row)
         # A step's counters follow its row: now both are known.
-        if row["type"] != "counters" or not self.stats.losses:
+        if self._quiet or row["type"] != "counters" or not self.stats.losses:
             return
         done = len(self.stats.losses)
         if self._bar:

@@ -176,6 +176,12 @@ def make_request(
 
 def train(request: dict[str, Any], threads: int | None, keep: bool, via: str = "runner") -> tuple[RunStats, Outcome]:
     progress = Progress(request["steps"], first_step=request["total_steps"] - request["steps"])
+    return progress.stats, run_on_device(request, progress, threads, keep, via)
+
+
+def run_on_device(
+    request: dict[str, Any], progress: Progress, threads: int | None, keep: bool = False, via: str = "runner"
+) -> Outcome:
     device = request["config"]["device"]
     if device in ("local", "qemu"):
         from daf.tools.emulated_device import run_emulated
@@ -184,15 +190,14 @@ def train(request: dict[str, Any], threads: int | None, keep: bool, via: str = "
             os.environ["DAF_THREADS"] = str(threads)  # the child inherits it
         run_here = run_local if device == "local" else run_emulated
         with progress:
-            return progress.stats, run_here(request, progress.add, _say_stopping)
+            return run_here(request, progress.add, _say_stopping)
     from daf.tools.adb.device import open_device
     from daf.tools.app_run import run_in_app
     from daf.tools.remote_run import run_remote
 
     run_there = run_in_app if via == "app" else run_remote
     with open_device(device) as connected:
-        outcome = run_there(connected, request, progress, keep=keep, threads=threads, on_interrupt=_say_stopping)
-    return progress.stats, outcome
+        return run_there(connected, request, progress, keep=keep, threads=threads, on_interrupt=_say_stopping)
 
 
 def _say_stopping() -> None:
