@@ -11,24 +11,19 @@ GROUP = 256
 
 
 def rounding_noise(n: int, seed: int, step: int, tensor: int = 0) -> Tensor:
-    """16 random bits for each of n values, as runtime_ops/kernels/scalar/plane_group.h draws them."""
+    """8 random bits for each of n values, as runtime_ops/kernels/common/plane_noise.h draws them."""
     with np.errstate(over="ignore"):
-        key = _mix(_mix(_mix(np.uint64(seed)) + np.uint64(step)) + np.uint64(tensor))
-        n_groups = -(-n // GROUP)
-        keys = _mix(key + np.arange(n_groups, dtype=np.uint64))[:, None]
-        low, high = keys.astype(np.uint32), (keys >> np.uint64(32)).astype(np.uint32)
-        state = low + np.arange(16, dtype=np.uint32) * np.uint32(0x9E3779B9)
-        state ^= state >> np.uint32(16)
-        state *= np.uint32(0x7FEB352D)
-        state ^= state >> np.uint32(15)
-        state += high
-        state *= np.uint32(0x846CA68B)
-        state ^= state >> np.uint32(16)
-        words = []
-        for _ in range(GROUP // 32):
-            state = state * np.uint32(0x915F77F5) + np.uint32(0x3C6EF35F)
-            words += [state & np.uint32(0xFFFF), state >> np.uint32(16)]
-    return torch.from_numpy(np.concatenate(words, axis=1).reshape(-1)[:n].astype(np.int64))
+        key = _mix(_mix(_mix(np.uint64(seed)) + np.uint64(step)) + np.uint64(tensor)).astype(np.uint32)
+        groups = np.arange(-(-n // GROUP), dtype=np.uint32)[:, None]
+        starts = _hash(key + groups * np.uint32(0x9E3779B9))
+        words = _hash(starts + np.arange(GROUP // 4, dtype=np.uint32) * np.uint32(0x9E3779B9))
+    return torch.from_numpy(words.astype("<u4").view(np.uint8).reshape(-1)[:n].astype(np.int64))
+
+
+def _hash(v: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    v = (v ^ v >> np.uint32(16)) * np.uint32(0x7FEB352D)
+    v = (v ^ v >> np.uint32(15)) * np.uint32(0x846CA68B)
+    return v ^ v >> np.uint32(16)  # type: ignore[no-any-return]
 
 
 def _mix(v: np.uint64 | np.ndarray) -> np.uint64:  # type: ignore[type-arg]
@@ -49,8 +44,8 @@ def restored(maps: Tensor, block: tuple[int, int], bits: int, noise: Tensor, rea
     high = maps - low
     minimum = _bfloat16_down(high.amin((1, 2), keepdim=True))
     scale = _bfloat16_up((high.amax((1, 2), keepdim=True) - minimum) / (2**bits - 1))
-    fixed = torch.where(scale > 0, (high - minimum) * (2.0**16 / scale), 0.0).to(torch.int64)
-    code = (fixed + noise.view(maps.shape) >> 16).clamp_max(2**bits - 1)
+    fixed = torch.where(scale > 0, (high - minimum) * (2.0**8 / scale), 0.0).round().to(torch.int64)
+    code = (fixed + noise.view(maps.shape) >> 8).clamp_max(2**bits - 1)
     missing = bits - (bits if read_bits is None else read_bits)
     base = minimum + scale * ((2.0**missing - 1) / 2)
     return low + (base + scale * 2.0**missing * (code >> missing).float())

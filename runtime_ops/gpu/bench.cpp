@@ -64,13 +64,13 @@ Reduce::Reduce(Backend backend, int64_t n)
                                          : make_opencl_reducer()),
       ranges_(static_cast<size_t>(memory_->n_groups)) {
   fill(n, memory_->x);
-  BitPlanes planes = {kBits, memory_->headers, {}};
-  pieces_ = {kBits, kBits, memory_->n_groups, {memory_->headers}, 0, n};
+  BitPlanes planes = {kBits, memory_->headers, {}, {}};
+  pieces_ = {kBits, kBits, memory_->n_groups, {memory_->headers}, 0, n, {}};
   for (int p = 0; p < kBits; ++p) {
     planes.plane[p] = memory_->plane(p);
     pieces_.parts.push_back(planes.plane[p]);
   }
-  bitplane_encode({1, 2, 3}, 0, n, memory_->x, planes);
+  bitplane_encode(n, memory_->x, planes);
   memory_->is_shared = gpu_->share(memory_->data, memory_->size_bytes);
 }
 

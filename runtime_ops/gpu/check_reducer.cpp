@@ -45,10 +45,10 @@ void check_decode(Reducer& reducer, const Variant& variant, int n_planes) {
   std::vector<float> x = awkward_values(600);
   x.resize(kValues, 0.25f);
   std::vector<uint32_t> headers(kGroups), words(kMaxPlanes * kGroups * 8);
-  BitPlanes planes = {3, headers.data(), {}};
+  BitPlanes planes = {3, headers.data(), {}, {}};
   for (int p = 0; p < kMaxPlanes; ++p) planes.plane[p] = words.data() + p * kGroups * 8;
-  bitplane_encode({1, 2, 3}, 0, kValues, x.data(), planes);
-  PlanePieces pieces = {planes.bits, n_planes, kGroups, {headers.data()}, 5, kValues - 9};
+  bitplane_encode(kValues, x.data(), planes);
+  PlanePieces pieces = {planes.bits, n_planes, kGroups, {headers.data()}, 5, kValues - 9, {}};
   for (int p = 0; p < n_planes; ++p) pieces.parts.push_back(planes.plane[p]);
   std::vector<float> expected(kValues), actual(kValues);
   bitplane_decode(planes, n_planes, pieces.first, pieces.count, false, expected.data());
@@ -65,8 +65,8 @@ void check_pack(Reducer& reducer, const Variant& variant) {
   x.resize(kValues, 0.25f);
   for (int64_t i = 0; i < kValues; ++i) x[static_cast<size_t>(i)] += static_cast<float>(i) * 1e-3f;
   std::vector<uint32_t> headers(kGroups), words(2 * kBits * kGroups * 8);
-  BitPlanes planes = {kBits, headers.data(), {}};
-  PlanePieces pieces = {kBits, kBits, kGroups, {headers.data()}, 0, kValues};
+  BitPlanes planes = {kBits, headers.data(), {}, {}};
+  PlanePieces pieces = {kBits, kBits, kGroups, {headers.data()}, 0, kValues, {}};
   for (int p = 0; p < kBits; ++p) {
     planes.plane[p] = words.data() + p * kGroups * 8;
     pieces.parts.push_back(planes.plane[p] + kBits * kGroups * 8);
@@ -74,8 +74,8 @@ void check_pack(Reducer& reducer, const Variant& variant) {
   std::vector<OrderedRange> ranges(kGroups);
   std::vector<GroupCode> codes(kGroups);
   ordered_ranges(kValues, kPlaneGroup, x.data(), ranges.data());
-  bitplane_encode({1, 2, 3}, 0, kValues, x.data(), planes);
-  bitplane_headers({1, 2, 3}, 0, kGroups, kBits, ranges.data(), headers.data(), codes.data());
+  bitplane_encode(kValues, x.data(), planes);
+  bitplane_headers({}, kGroups, kBits, ranges.data(), headers.data(), codes.data());
   reducer.pack(kValues, x.data(), codes.data(), pieces);
   expect_same(reducer, variant, ReduceOp::kRanges, words.data(), words.data() + kBits * kGroups * 8,
               kBits * kGroups * kPlaneGroupBytes);

@@ -67,8 +67,10 @@ void Reducer::decode(const Variant& variant, const PlanePieces& from, float* y) 
     const int64_t first = std::max(from.first, start);
     const int64_t last = std::min(end, start + step_pieces * piece_values);
     if (first >= last) continue;
-    PlanePieces part = {from.bits, from.n_planes, from.groups_per_piece,
-                        {},        first - start, last - first};
+    PlanePieces part = from;
+    part.first = first - start;
+    part.count = last - first;
+    part.dither.first_group += static_cast<uint32_t>(piece * from.groups_per_piece);
     const auto begin = from.parts.begin() + piece * (1 + from.n_planes);
     const int64_t n_pieces = (last - start + piece_values - 1) / piece_values;
     part.parts.assign(begin, begin + n_pieces * (1 + from.n_planes));
@@ -80,8 +82,8 @@ void Reducer::pack(int64_t, const float*, const GroupCode*, const PlanePieces&) 
   throw std::logic_error(device().name + " does not pack");
 }
 
-// A product of scale and code is exact. Their sum with the minimum is zero or a multiple of 2^-125
-// when both are this large.
+// A product of scale and code, with noise or without, is exact. Their sum with the minimum is zero
+// or a multiple of 2^-125 when both are this large.
 bool is_too_small(uint32_t header) {
   constexpr uint32_t kSmallestScale = (127 - 100) << 7;  // 2^-100, as bfloat16
   const uint32_t scale = header >> 16, minimum = header & 0x7fff;

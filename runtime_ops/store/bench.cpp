@@ -67,7 +67,7 @@ Codec::Codec(int64_t n_elements)
 
 Codec::Seconds Codec::run(int bits) {
   const OneThread one_thread;
-  BitPlanes run = {bits, headers_.data(), {}};
+  BitPlanes run = {bits, headers_.data(), {}, {}};
   for (int p = 0; p < kMaxPlanes; ++p) {
     run.plane[p] = planes_.data() + planes_.size() / kMaxPlanes * static_cast<size_t>(p);
   }
@@ -76,7 +76,7 @@ Codec::Seconds Codec::run(int bits) {
   const bool is_large = size_bytes >= size_t{16} << 20;
   Seconds s = {};
   s.copy = time_s([&] { std::memcpy(to_.get(), from_.get(), size_bytes); });
-  s.pack = time_s([&] { bitplane_encode({1, 2, 3}, 0, n_elements_, from_.get(), run); });
+  s.pack = time_s([&] { bitplane_encode(n_elements_, from_.get(), run); });
   s.unpack = time_s([&] { bitplane_decode(run, bits, 0, n_elements_, is_large, to_.get()); });
   return s;
 }

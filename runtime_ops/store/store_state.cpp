@@ -250,12 +250,11 @@ bool ActivationStore::State::store(int id, const float* x, int64_t* n_marked) {
   for (int p = 0; p < tensor.bits; ++p) {
     if (!allocate(tensor.planes[p], units.plane, [&] { return p < tensor.bits; })) return false;
   }
-  const StochasticRounding rounding = {seed_, step_, static_cast<uint32_t>(id)};
-  const auto encode = [&](const OrderedRange* ranges) {
-    return tensor.encode(pool_, rounding, x, ranges);
-  };
+  tensor.dither.key = noise_key({seed_, step_, static_cast<uint32_t>(id)});
+  tensor.dither.is_taken_off = bitplane_should_dither(tensor.bits, tensor.n_elements, x);
+  const auto encode = [&](const OrderedRange* ranges) { return tensor.encode(pool_, x, ranges); };
   const auto encode_on = [&](const OrderedRange* ranges, const StoredTensor::DevicePack& pack) {
-    return tensor.encode_on(pool_, rounding, x, ranges, pack);
+    return tensor.encode_on(pool_, x, ranges, pack);
   };
   // Maps are encoded here: the devices know groups.
   *n_marked = reducer_ == nullptr || tensor.maps != nullptr

@@ -172,8 +172,7 @@ class MapMaker {
 
 }  // namespace
 
-int64_t StoredTensor::encode_maps(const PagePool& pool, const StochasticRounding& rounding,
-                                  const float* x) {
+int64_t StoredTensor::encode_maps(const PagePool& pool, const float* x) {
   made_bits = bits;
   const int64_t size = maps->n_elements();
   std::atomic<int64_t> n_marked{0};
@@ -192,7 +191,7 @@ int64_t StoredTensor::encode_maps(const PagePool& pool, const StochasticRounding
       const int64_t n = segments.next(&count, some);
       BitPlanes run = {};
       planes_at(pool, group, bits, run);
-      division_encode(rounding, group, n, some.data(), x + group * kPlaneGroup, run);
+      division_encode(n, some.data(), x + group * kPlaneGroup, run);
     }
   });
   return n_marked;

@@ -65,6 +65,7 @@ StoredTensor::Run StoredTensor::run_at(const PagePool& pool, int64_t group, int 
   const Piece::Span span = headers.at(pool, static_cast<size_t>(group) * 4);
   Run run = {{}, static_cast<int64_t>(span.size_bytes / 4)};
   run.planes.bits = made_bits;
+  run.planes.dither = dither_at(group);
   run.planes.headers = reinterpret_cast<uint32_t*>(span.data);
   if (n_planes > 0)
     run.n_groups = std::min(run.n_groups, planes_at(pool, group, n_planes, run.planes));
@@ -81,12 +82,12 @@ int64_t StoredTensor::planes_at(const PagePool& pool, int64_t group, int n_plane
     size_bytes = plane.size_bytes;
   }
   run.bits = made_bits;
+  run.dither = dither_at(group);
   return static_cast<int64_t>(size_bytes) / kPlaneGroupBytes;
 }
 
-int64_t StoredTensor::encode(const PagePool& pool, const StochasticRounding& rounding,
-                             const float* x, const OrderedRange* ranges) {
-  if (maps != nullptr) return encode_maps(pool, rounding, x);
+int64_t StoredTensor::encode(const PagePool& pool, const float* x, const OrderedRange* ranges) {
+  if (maps != nullptr) return encode_maps(pool, x);
   made_bits = bits;
   std::atomic<int64_t> n_marked{0};
   for_each_part(0, n_groups(n_elements), kGroupsPerPart, [&](int64_t group, int64_t last) {
@@ -94,7 +95,7 @@ int64_t StoredTensor::encode(const PagePool& pool, const StochasticRounding& rou
       const Run run = run_at(pool, group, bits);
       const int64_t end = std::min(last, group + run.n_groups);
       const int64_t from = group * kPlaneGroup, to = std::min(end * kPlaneGroup, n_elements);
-      n_marked += bitplane_encode_ranges(rounding, group, to - from, x + from,
+      n_marked += bitplane_encode_ranges(to - from, x + from,
                                          ranges != nullptr ? ranges + group : nullptr, run.planes);
       group = end;
     }
@@ -102,8 +103,7 @@ int64_t StoredTensor::encode(const PagePool& pool, const StochasticRounding& rou
   return n_marked;
 }
 
-int64_t StoredTensor::encode_on(const PagePool& pool, const StochasticRounding& rounding,
-                                const float* x, const OrderedRange* ranges,
+int64_t StoredTensor::encode_on(const PagePool& pool, const float* x, const OrderedRange* ranges,
                                 const DevicePack& pack) {
   made_bits = bits;
   const int64_t last = n_groups(n_elements);
@@ -112,7 +112,7 @@ int64_t StoredTensor::encode_on(const PagePool& pool, const StochasticRounding& 
   for (int64_t group = 0, end; group < last; group = end) {
     const Run run = run_at(pool, group, 0);
     end = std::min(last, group + run.n_groups);
-    n_marked += bitplane_headers(rounding, group, end - group, bits, ranges + group,
+    n_marked += bitplane_headers(run.planes.dither, end - group, bits, ranges + group,
                                  run.planes.headers, codes.data() + group);
   }
   pack(codes.data(), pieces(pool, 0, n_elements));
@@ -121,7 +121,7 @@ int64_t StoredTensor::encode_on(const PagePool& pool, const StochasticRounding& 
     const uint32_t header = run.planes.headers[0];
     if ((header & kExactGroup) != 0 || !is_too_small(header)) continue;
     const int64_t from = group * kPlaneGroup, to = std::min(from + kPlaneGroup, n_elements);
-    bitplane_encode_ranges(rounding, group, to - from, x + from, ranges + group, run.planes);
+    bitplane_encode_ranges(to - from, x + from, ranges + group, run.planes);
   }
   return n_marked;
 }
@@ -183,6 +183,7 @@ PlanePieces StoredTensor::pieces(const PagePool& pool, int64_t first, int64_t co
   const int64_t first_group = first / kPlaneGroup / step * step;
   result.first = first - first_group * kPlaneGroup;
   result.count = count;
+  result.dither = dither_at(first_group);
   for (int64_t group = first_group; group < n_groups(first + count); group += step) {
     const Run run = run_at(pool, group, bits);
     result.parts.push_back(run.planes.headers);

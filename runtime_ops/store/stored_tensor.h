@@ -35,13 +35,12 @@ struct StoredTensor {
 
   // Everything but `exact` must be there, of the planes [0, bits). Returns how many groups or maps
   // must be kept exact. `ranges`: of the groups, or null when they are not known.
-  int64_t encode(const PagePool& pool, const StochasticRounding& rounding, const float* x,
-                 const OrderedRange* ranges);
+  int64_t encode(const PagePool& pool, const float* x, const OrderedRange* ranges);
   // The same with a GPU that packs: pack(codes, pieces()).
   using DevicePack = std::function<void(const GroupCode* codes, const PlanePieces& to)>;
-  int64_t encode_on(const PagePool& pool, const StochasticRounding& rounding, const float* x,
-                    const OrderedRange* ranges, const DevicePack& pack);
-  int64_t encode_maps(const PagePool& pool, const StochasticRounding& rounding, const float* x);
+  int64_t encode_on(const PagePool& pool, const float* x, const OrderedRange* ranges,
+                    const DevicePack& pack);
+  int64_t encode_maps(const PagePool& pool, const float* x);
   // Numbers the marked groups or maps and copies their values; `exact` must be there.
   void keep_exact(const PagePool& pool, const float* x);
   size_t exact_bytes(int64_t n) const;  // of n groups or maps
@@ -73,6 +72,7 @@ struct StoredTensor {
   int bits = 0;       // planes there are, or are to be made
   int made_bits = 0;  // planes there were when it was encoded
   int64_t n_exact = 0;
+  Dither dither;  // of the first group, set before it is encoded
   Piece headers, averages, exact;
   std::array<Piece, kMaxPlanes> planes;
 
@@ -87,6 +87,9 @@ struct StoredTensor {
   }
   static int64_t n_headers(int64_t n_elements, const MapEncoding& map) {
     return (n_elements + header_elements(map) - 1) / header_elements(map);
+  }
+  Dither dither_at(int64_t group) const {
+    return {dither.key, static_cast<uint32_t>(group), dither.is_taken_off};
   }
   template <class Body>
   void for_each_header(const PagePool& pool, Body body) const;

@@ -89,10 +89,21 @@ kernel __attribute__((reqd_work_group_size(WORKGROUP, 1, 1))) void ranges(
   }
 }
 
-// A product of a scale and a code is exact, so it does not matter whether it is fused.
+// plane_noise.h says the same.
+uint noise_of(uint noise_base, uint group, uint in_group) {
+  uint v = noise_base + group * 0x9e3779b9u;
+  v = (v ^ v >> 16) * 0x7feb352du;
+  v = (v ^ v >> 15) * 0x846ca68bu;
+  v ^= v >> 16;
+  return ((v >> 24) + in_group) * 101u & 255u;
+}
+
+// A product of a scale and a code, with noise or without, is exact, so it does not matter whether it
+// is fused.
 kernel __attribute__((reqd_work_group_size(WORKGROUP, 1, 1))) void decode(
     global const uint* words, global const uint* places, global float* decoded, uint first, uint n,
-    uint first_out, uint n_planes, uint n_missing, uint groups_per_piece) {
+    uint first_out, uint n_planes, uint n_missing, uint groups_per_piece, uint is_dithered,
+    uint noise_base) {
   for (uint i = get_global_id(0); i < n; i += get_global_size(0)) {
     const uint value = first + i, group = value / 256, in_group = value % 256;
     const uint piece = group / groups_per_piece, in_piece = group % groups_per_piece;
@@ -105,7 +116,15 @@ kernel __attribute__((reqd_work_group_size(WORKGROUP, 1, 1))) void decode(
     }
     const float scale = as_float(header & 0xffff0000u);
     const float width = (float)(1u << n_missing);
-    const float base = as_float(header << 16) + scale * ((width - 1) * 0.5f);
-    decoded[first_out + i] = base + scale * width * (float)code;
+    const float minimum = as_float(header << 16), middle = (width - 1) * 0.5f;
+    if (is_dithered != 0) {
+      const uint fixed_code =
+          code << (n_missing + 8) | (255u - noise_of(noise_base, group, in_group));
+      const float base = minimum + scale * (middle - 127.5f / 256);
+      decoded[first_out + i] = base + scale * (1.0f / 256) * (float)fixed_code;
+    } else {
+      const float base = minimum + scale * middle;
+      decoded[first_out + i] = base + scale * width * (float)code;
+    }
   }
 }

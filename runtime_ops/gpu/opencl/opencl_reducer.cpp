@@ -129,7 +129,8 @@ class OpenClReducer final : public Reducer {
                     static_cast<uint32_t>(from.first), count, to.first,
                     static_cast<uint32_t>(from.n_planes),
                     static_cast<uint32_t>(std::max(from.bits, 1) - from.n_planes),
-                    static_cast<uint32_t>(from.groups_per_piece));
+                    static_cast<uint32_t>(from.groups_per_piece),
+                    static_cast<uint32_t>(from.is_dithered()), from.noise_base());
     device_.finish();
     give_to_host();
     if (shared == nullptr) {

@@ -1,5 +1,6 @@
 // Values of bit-planes (kernels.h): one lane per value; 32 lanes read the same word of a plane.
-// Products of a scale and a code are exact, so a fused multiply-add gives the same bits.
+// Products of a scale and a code, with noise or without, are exact, so a fused multiply-add gives
+// the same bits.
 #version 450
 
 layout(constant_id = 0) const uint kWorkgroup = 256;
@@ -17,7 +18,18 @@ layout(push_constant) uniform Arguments {
   uint n_planes;    // that are read
   uint n_missing;   // planes that were made and are not read
   uint groups_per_piece;
+  uint is_dithered;
+  uint noise_base;
 };
+
+// plane_noise.h says the same.
+uint noise_of(uint group, uint in_group) {
+  uint v = noise_base + group * 0x9e3779b9u;
+  v = (v ^ v >> 16) * 0x7feb352du;
+  v = (v ^ v >> 15) * 0x846ca68bu;
+  v ^= v >> 16;
+  return ((v >> 24) + in_group) * 101u & 255u;
+}
 
 void main() {
   for (uint i = gl_GlobalInvocationID.x; i < n; i += gl_NumWorkGroups.x * kWorkgroup) {
@@ -32,7 +44,14 @@ void main() {
     }
     const float scale = uintBitsToFloat(header & 0xffff0000u);
     const float width = float(1u << n_missing);
-    const float base = uintBitsToFloat(header << 16) + scale * ((width - 1) * 0.5);
-    decoded[first_out + i] = base + scale * width * float(code);
+    const float minimum = uintBitsToFloat(header << 16), middle = (width - 1) * 0.5;
+    if (is_dithered != 0) {
+      const uint fixed_code = code << (n_missing + 8) | (255u - noise_of(group, in_group));
+      const float base = minimum + scale * (middle - 127.5 / 256.0);
+      decoded[first_out + i] = base + scale * (1.0 / 256.0) * float(fixed_code);
+    } else {
+      const float base = minimum + scale * middle;
+      decoded[first_out + i] = base + scale * width * float(code);
+    }
   }
 }

@@ -21,18 +21,6 @@ layout(push_constant) uniform Arguments {
 
 shared uint meeting[2 * kWorkgroup];  // ballots of subgroups of four lanes or more, for eight planes
 
-uint random_of(uint key_low, uint key_high, uint lane, uint n_steps) {
-  uint s = key_low + lane * 0x9e3779b9u;
-  s ^= s >> 16;
-  s *= 0x7feb352du;
-  s ^= s >> 15;
-  s += key_high;
-  s *= 0x846ca68bu;
-  s ^= s >> 16;
-  for (uint i = 0; i < n_steps; ++i) s = s * 0x915f77f5u + 0x3c6ef35fu;
-  return s;
-}
-
 // Of value `bit` of word `word` of a group.
 uint code_of(uint group, uint word, uint bit) {
   const float minimum = uintBitsToFloat(tables[4 * group]);
@@ -41,9 +29,8 @@ uint code_of(uint group, uint word, uint bit) {
   uint at = group * 256 + word * 32 + bit;
   if (at >= n) at = group * 256;  // as the host pads the last group
   precise const float scaled = (values[first + at] - minimum) * inverse;
-  const uint s = random_of(tables[4 * group + 2], tables[4 * group + 3], bit % 16, word + 1);
-  const uint sixteen_bits = bit < 16 ? s & 0xffffu : s >> 16;
-  return min((uint(int(scaled)) + sixteen_bits) >> 16, (1u << bits) - 1);
+  const uint noise = (tables[4 * group + 2] + word * 32 + bit) * 101u & 255u;
+  return min((uint(int(roundEven(scaled))) + noise) >> 8, (1u << bits) - 1);
 }
 
 void write(uint plane, uint word, uint value) {

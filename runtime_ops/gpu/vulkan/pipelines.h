@@ -16,7 +16,7 @@ struct View {
   VkDeviceSize offset = 0, size_bytes = 0;
 };
 using Views = std::array<View, 3>;
-using Arguments = std::array<uint32_t, 6>;
+using Arguments = std::array<uint32_t, 8>;
 using Constants = std::array<uint32_t, 4>;  // by constant_id; those that a shader lacks are ignored
 
 class Pipelines {

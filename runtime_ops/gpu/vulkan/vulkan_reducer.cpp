@@ -168,7 +168,9 @@ class VulkanReducer final : public Reducer {
                                  to.first,
                                  static_cast<uint32_t>(from.n_planes),
                                  static_cast<uint32_t>(std::max(from.bits, 1) - from.n_planes),
-                                 static_cast<uint32_t>(from.groups_per_piece)};
+                                 static_cast<uint32_t>(from.groups_per_piece),
+                                 from.is_dithered(),
+                                 from.noise_base()};
     device_.run([&](VkCommandBuffer commands) {
       pipelines_.dispatch(commands, 0, Shader::kDecode, {workgroup},
                           {words.words, words.places, to.view}, arguments,

@@ -44,26 +44,29 @@ struct PlaneGroup {
   }
 
   template <int kBits>
-  static void pack(const float* x, float minimum, float inverse, uint64_t key,
+  static void pack(const float* x, float minimum, float inverse, const uint8_t* noise,
                    uint32_t* const* plane) {
     const __m256 offset = _mm256_set1_ps(minimum), factor = _mm256_set1_ps(inverse);
-    const __m256i low_half = _mm256_set1_epi32(0xffff);
     const __m256i largest = _mm256_set1_epi8(static_cast<char>((1 << kBits) - 1));
+    // Packing takes the halves of registers by turns; this undoes it, and does it to the noise.
     const __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    __m256i random[2] = {first_random(key, 0), first_random(key, 8)};
-    for (int word = 0; word < 8; ++word, x += 32) {
-      __m256i code[4];
-#pragma GCC unroll 2
-      for (int k = 0; k < 2; ++k) {
-        random[k] = next_random(random[k]);
-        code[k] = quantize(_mm256_loadu_ps(x + 8 * k), offset, factor,
-                           _mm256_and_si256(random[k], low_half));
-        code[k + 2] = quantize(_mm256_loadu_ps(x + 8 * k + 16), offset, factor,
-                               _mm256_srli_epi32(random[k], 16));
+    const __m256i by_turns = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+    for (int word = 0; word < 8; ++word, x += 32, noise += 32) {
+      __m256i fixed[4];
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; ++k) {
+        const __m256 v = _mm256_loadu_ps(x + 8 * k);
+        fixed[k] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_sub_ps(v, offset), factor));
       }
-      const __m256i pairs = _mm256_packus_epi16(_mm256_packs_epi32(code[0], code[1]),
-                                                _mm256_packs_epi32(code[2], code[3]));
-      __m256i bytes = _mm256_permutevar8x32_epi32(pairs, in_order);
+      const __m256i added = _mm256_permutevar8x32_epi32(load(noise), by_turns);
+      const __m256i zero = _mm256_setzero_si256();
+      const __m256i low = _mm256_adds_epu16(_mm256_packus_epi32(fixed[0], fixed[1]),
+                                            _mm256_unpacklo_epi8(added, zero));
+      const __m256i high = _mm256_adds_epu16(_mm256_packus_epi32(fixed[2], fixed[3]),
+                                             _mm256_unpackhi_epi8(added, zero));
+      const __m256i codes =
+          _mm256_packus_epi16(_mm256_srli_epi16(low, 8), _mm256_srli_epi16(high, 8));
+      __m256i bytes = _mm256_permutevar8x32_epi32(codes, in_order);
       bytes = _mm256_min_epu8(bytes, largest);
       bytes = _mm256_slli_epi16(bytes, 8 - kBits);  // the first plane's bit on top of each byte
 #pragma GCC unroll 8
@@ -74,16 +77,51 @@ struct PlaneGroup {
     }
   }
 
+  // In two loops: the codes have registers to themselves, and come back widened by the load.
   template <int kPlanes>
   static void unpack(const uint32_t* const* plane, float base, float step, bool around_caches,
                      float* y) {
-    // In two loops: the codes have registers to themselves, and come back widened by the load.
     alignas(32) uint8_t codes[kPlaneGroup];
-    const auto set_codes = [&](int word, __m256i bytes) {
-      _mm256_store_si256(reinterpret_cast<__m256i*>(codes + 32 * word), bytes);
-    };
+    for_each_word<kPlanes>(plane,
+                           [&](int word, __m256i bytes) { store(codes + 32 * word, bytes); });
+    widen(base, step, around_caches, y, [&](int i) {
+      return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes + i)));
+    });
+  }
+
+  template <int kPlanes>
+  static void unpack_dithered(const uint32_t* const* plane, int n_missing, const uint8_t* noise,
+                              float base, float step, bool around_caches, float* y) {
+    alignas(32) uint16_t codes[kPlaneGroup];
+    const __m128i missing = _mm_cvtsi32_si128(n_missing);
+    const __m256i ones = _mm256_set1_epi8(-1);
+    for_each_word<kPlanes>(plane, [&](int word, __m256i bytes) {
+      // Halves of 64 bits, as interleaving needs them to leave its result in order.
+      const __m256i below = in_halves(_mm256_xor_si256(load(noise + 32 * word), ones));
+      const __m256i code = in_halves(_mm256_sll_epi16(bytes, missing));
+      store(codes + 32 * word, _mm256_unpacklo_epi8(below, code));
+      store(codes + 32 * word + 16, _mm256_unpackhi_epi8(below, code));
+    });
+    widen(base, step, around_caches, y, [&](int i) {
+      return _mm256_cvtepu16_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(codes + i)));
+    });
+  }
+
+  // After stores around the caches, before another thread may read.
+  static void finish_stores() { _mm_sfence(); }
+
+ private:
+  static __m256i load(const uint8_t* x) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
+  }
+  static void store(void* x, __m256i v) { _mm256_store_si256(static_cast<__m256i*>(x), v); }
+  static __m256i in_halves(__m256i v) { return _mm256_permute4x64_epi64(v, 0xd8); }
+
+  // body(word, codes): of 32 values each time.
+  template <int kPlanes, class Body>
+  static void for_each_word(const uint32_t* const* plane, Body body) {
     if constexpr (kPlanes <= 6) {
-      for (int word = 0; word < 8; ++word) set_codes(word, add_bits<kPlanes>(plane, word));
+      for (int word = 0; word < 8; ++word) body(word, add_bits<kPlanes>(plane, word));
     } else {
       constexpr int kMissing = 8 - kPlanes;
       Vec words[8] = {};
@@ -92,29 +130,25 @@ struct PlaneGroup {
       transpose(words);
 #pragma GCC unroll 8
       for (int word = 0; word < 8; ++word) {
-        set_codes(word, transpose_bits(_mm256_castps_si256(words[word])));
+        body(word, transpose_bits(_mm256_castps_si256(words[word])));
       }
-    }
-    const bool is_aligned = reinterpret_cast<uintptr_t>(y) % sizeof(__m256) == 0;
-    if (around_caches && is_aligned) {
-      widen(codes, base, step, y, [](float* to, __m256 v) { _mm256_stream_ps(to, v); });
-    } else {
-      widen(codes, base, step, y, [](float* to, __m256 v) { _mm256_storeu_ps(to, v); });
     }
   }
 
-  // After stores around the caches, before another thread may read.
-  static void finish_stores() { _mm_sfence(); }
-
- private:
-  template <class Store>
-  static void widen(const uint8_t* codes, float base, float step, float* y, Store store) {
+  // codes(i): of values i to i + 7.
+  template <class Codes>
+  static void widen(float base, float step, bool around_caches, float* y, Codes codes) {
     const __m256 offset = _mm256_set1_ps(base), factor = _mm256_set1_ps(step);
+    const auto value = [&](int i) {
+      return _mm256_add_ps(offset, _mm256_mul_ps(factor, _mm256_cvtepi32_ps(codes(i))));
+    };
+    const bool is_aligned = reinterpret_cast<uintptr_t>(y) % sizeof(__m256) == 0;
+    if (around_caches && is_aligned) {
 #pragma GCC unroll 4
-    for (int i = 0; i < kPlaneGroup; i += 8) {
-      const __m128i eight = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes + i));
-      const __m256 code = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(eight));
-      store(y + i, _mm256_add_ps(offset, _mm256_mul_ps(factor, code)));
+      for (int i = 0; i < kPlaneGroup; i += 8) _mm256_stream_ps(y + i, value(i));
+    } else {
+#pragma GCC unroll 4
+      for (int i = 0; i < kPlaneGroup; i += 8) _mm256_storeu_ps(y + i, value(i));
     }
   }
 
@@ -155,32 +189,6 @@ struct PlaneGroup {
     const __m256i differ = _mm256_and_si256(_mm256_xor_si256(v, _mm256_srli_epi64(v, kDistance)),
                                             _mm256_set1_epi64x(mask));
     return _mm256_xor_si256(_mm256_xor_si256(v, differ), _mm256_slli_epi64(differ, kDistance));
-  }
-
-  // Of lanes first_lane to first_lane + 7.
-  static __m256i first_random(uint64_t key, int first_lane) {
-    const __m256i lane =
-        _mm256_add_epi32(_mm256_set1_epi32(first_lane), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-    __m256i s = _mm256_add_epi32(
-        _mm256_set1_epi32(static_cast<int32_t>(key)),
-        _mm256_mullo_epi32(lane, _mm256_set1_epi32(static_cast<int32_t>(0x9e3779b9))));
-    s = _mm256_xor_si256(s, _mm256_srli_epi32(s, 16));
-    s = _mm256_mullo_epi32(s, _mm256_set1_epi32(0x7feb352d));
-    s = _mm256_xor_si256(s, _mm256_srli_epi32(s, 15));
-    s = _mm256_add_epi32(s, _mm256_set1_epi32(static_cast<int32_t>(key >> 32)));
-    s = _mm256_mullo_epi32(s, _mm256_set1_epi32(static_cast<int32_t>(0x846ca68b)));
-    return _mm256_xor_si256(s, _mm256_srli_epi32(s, 16));
-  }
-
-  static __m256i next_random(__m256i s) {
-    return _mm256_add_epi32(
-        _mm256_mullo_epi32(s, _mm256_set1_epi32(static_cast<int32_t>(0x915f77f5))),
-        _mm256_set1_epi32(0x3c6ef35f));
-  }
-
-  static __m256i quantize(__m256 x, __m256 minimum, __m256 inverse, __m256i random) {
-    const __m256i fixed = _mm256_cvttps_epi32(_mm256_mul_ps(_mm256_sub_ps(x, minimum), inverse));
-    return _mm256_srli_epi32(_mm256_add_epi32(fixed, random), 16);
   }
 };
 

@@ -6,24 +6,32 @@
 #include "runtime_ops/kernels/common/parallel.h"
 #include "runtime_ops/kernels/common/plane_group.h"
 #include "runtime_ops/kernels/common/plane_header.h"
+#include "runtime_ops/kernels/common/plane_noise.h"
 
 namespace daf::DAF_ISA {
 namespace {
 
 constexpr int64_t kCost = 2;  // of a value, in additions
 
-template <int kPlanes>
-void decode_group(uint32_t header, int bits, const uint32_t* const* plane, bool around_caches,
-                  float* y) {
-  const Header h = Header::of(header);
-  PlaneGroup::unpack<kPlanes>(plane, h.base(bits, kPlanes), h.step(bits, kPlanes), around_caches,
-                              y);
-}
-
 // Group `g` of a run. The pointer of a plane that there is not stays null.
 template <int kPlanes>
 void planes_of(const BitPlanes& run, int64_t g, uint32_t** plane) {
   for (int p = 0; p < kPlanes; ++p) plane[p] = run.plane[p] + g * (kPlaneGroupBytes / 4);
+}
+
+template <int kPlanes>
+void decode_group(const BitPlanes& from, int64_t g, bool around_caches, float* y) {
+  const Header h = Header::of(from.headers[g]);
+  uint32_t* plane[kMaxPlanes] = {};
+  planes_of<kPlanes>(from, g, plane);
+  if (from.dither.is_taken_off && kPlanes > 0) {
+    PlaneGroup::unpack_dithered<kPlanes>(
+        plane, from.bits - kPlanes, lattice_noise(from.dither, static_cast<uint32_t>(g)),
+        h.dithered_base(from.bits, kPlanes), h.dithered_step(), around_caches, y);
+  } else {
+    PlaneGroup::unpack<kPlanes>(plane, h.base(from.bits, kPlanes), h.step(from.bits, kPlanes),
+                                around_caches, y);
+  }
 }
 
 // 4 KB ahead: processors do not look beyond the end of a page for what to load next.
@@ -46,8 +54,7 @@ bool take_range(const OrderedRange& range, float* minimum, float* maximum) {
 // 256 values of x to encode group g of `to`; `range` null: not known. True when the group has to be
 // kept exact.
 template <int kBits>
-bool encode_group(uint64_t key, const float* x, const OrderedRange* range, const BitPlanes& to,
-                  int64_t g) {
+bool encode_group(const float* x, const OrderedRange* range, const BitPlanes& to, int64_t g) {
   float minimum, maximum;
   Header header = {0, 0, true};
   if (range != nullptr ? take_range(*range, &minimum, &maximum)
@@ -60,14 +67,14 @@ bool encode_group(uint64_t key, const float* x, const OrderedRange* range, const
   if (header.is_exact) {
     for (int p = 0; p < kBits; ++p) std::memset(plane[p], 0, kPlaneGroupBytes);
   } else {
-    PlaneGroup::pack<kBits>(x, header.minimum, header.inverse(), key, plane);
+    PlaneGroup::pack<kBits>(x, header.minimum, header.inverse(),
+                            lattice_noise(to.dither, static_cast<uint32_t>(g)), plane);
   }
   return header.is_exact;
 }
 
 template <int kBits>
-int64_t encode(uint64_t key, int64_t first_group, int64_t n, const float* x,
-               const OrderedRange* ranges, const BitPlanes& to) {
+int64_t encode(int64_t n, const float* x, const OrderedRange* ranges, const BitPlanes& to) {
   std::atomic<int64_t> n_exact{0};
   const int64_t n_groups = (n + kPlaneGroup - 1) / kPlaneGroup;
   for_each_range(n_groups, kCost * kPlaneGroup, [&](int64_t from, int64_t last) {
@@ -83,8 +90,7 @@ int64_t encode(uint64_t key, int64_t first_group, int64_t n, const float* x,
         std::fill(std::copy_n(values, count, padded), padded + kPlaneGroup, values[0]);
         values = padded;
       }
-      found += encode_group<kBits>(mix(key + static_cast<uint64_t>(first_group + g)), values,
-                                   ranges != nullptr ? ranges + g : nullptr, to, g);
+      found += encode_group<kBits>(values, ranges != nullptr ? ranges + g : nullptr, to, g);
     }
     n_exact += found;
   });
@@ -97,16 +103,13 @@ void decode(const BitPlanes& from, int64_t first, int64_t n, bool around_caches,
   const int64_t last_group = (first + n + kPlaneGroup - 1) / kPlaneGroup;
   for_each_range(last_group - first_group, kCost * kPlaneGroup, [&](int64_t a, int64_t b) {
     for (int64_t g = first_group + a; g < first_group + b; ++g) {
-      const uint32_t header = from.headers[g];
-      if ((header & kExactGroup) != 0) continue;
-      uint32_t* plane[kMaxPlanes] = {};
-      planes_of<kPlanes>(from, g, plane);
+      if ((from.headers[g] & kExactGroup) != 0) continue;
       const int64_t start = g * kPlaneGroup - first;  // of the group, in y
       if (start >= 0 && start + kPlaneGroup <= n) {
-        decode_group<kPlanes>(header, from.bits, plane, around_caches, y + start);
+        decode_group<kPlanes>(from, g, around_caches, y + start);
       } else {
         float values[kPlaneGroup];
-        decode_group<kPlanes>(header, from.bits, plane, false, values);
+        decode_group<kPlanes>(from, g, false, values);
         const int64_t begin = std::max<int64_t>(start, 0), end = std::min(start + kPlaneGroup, n);
         std::copy(values + (begin - start), values + (end - start), y + begin);
       }
@@ -115,30 +118,58 @@ void decode(const BitPlanes& from, int64_t first, int64_t n, bool around_caches,
   });
 }
 
-using Encode = int64_t (*)(uint64_t, int64_t, int64_t, const float*, const OrderedRange*,
-                           const BitPlanes&);
+using Encode = int64_t (*)(int64_t, const float*, const OrderedRange*, const BitPlanes&);
 using Decode = void (*)(const BitPlanes&, int64_t, int64_t, bool, float*);
 constexpr Encode kEncode[] = {encode<0>, encode<1>, encode<2>, encode<3>, encode<4>,
                               encode<5>, encode<6>, encode<7>, encode<8>};
 constexpr Decode kDecode[] = {decode<0>, decode<1>, decode<2>, decode<3>, decode<4>,
                               decode<5>, decode<6>, decode<7>, decode<8>};
 
+// The finalizer of splitmix64.
+uint64_t mix(uint64_t v) {
+  v += 0x9e3779b97f4a7c15;
+  v = (v ^ v >> 30) * 0xbf58476d1ce4e5b9;
+  v = (v ^ v >> 27) * 0x94d049bb133111eb;
+  return v ^ v >> 31;
+}
+
 }  // namespace
 
-int64_t bitplane_encode(const StochasticRounding& rounding, int64_t first_group, int64_t n,
-                        const float* x, const BitPlanes& to) {
-  return DAF_ISA::bitplane_encode_ranges(rounding, first_group, n, x, nullptr, to);
+uint32_t noise_key(const StochasticRounding& rounding) {
+  return static_cast<uint32_t>(mix(mix(mix(rounding.seed) + rounding.step) + rounding.tensor));
 }
 
-int64_t bitplane_encode_ranges(const StochasticRounding& rounding, int64_t first_group, int64_t n,
-                               const float* x, const OrderedRange* ranges, const BitPlanes& to) {
-  return kEncode[to.bits](key_of(rounding), first_group, n, x, ranges, to);
+bool bitplane_should_dither(int bits, int64_t n, const float* x) {
+  constexpr int64_t kSampled = 16;  // groups
+  const int64_t n_groups = n / kPlaneGroup;
+  const int64_t n_sampled = std::min(kSampled, n_groups);
+  int64_t n_values = 0, spread = 0;  // of f (1 - f), in 1/256 squared
+  for (int64_t k = 0; k < n_sampled; ++k) {
+    const float* group = x + k * n_groups / n_sampled * kPlaneGroup;
+    float minimum, maximum;
+    if (!PlaneGroup::find_range(group, &minimum, &maximum)) continue;
+    const Header header = Header::of_range(minimum, maximum, bits);
+    if (header.is_exact || header.scale == 0) continue;
+    for (int64_t i = 0; i < kPlaneGroup; ++i) {
+      const auto fixed = std::lrint((group[i] - header.minimum) * header.inverse());
+      spread += (fixed & 255) * (256 - (fixed & 255));
+    }
+    n_values += kPlaneGroup;
+  }
+  return n_values == 0 || 12 * spread > 256 * 256 * n_values;
 }
 
-int64_t bitplane_headers(const StochasticRounding& rounding, int64_t first_group, int64_t n_groups,
-                         int bits, const OrderedRange* ranges, uint32_t* headers,
-                         GroupCode* codes) {
-  const uint64_t key = key_of(rounding);
+int64_t bitplane_encode(int64_t n, const float* x, const BitPlanes& to) {
+  return DAF_ISA::bitplane_encode_ranges(n, x, nullptr, to);
+}
+
+int64_t bitplane_encode_ranges(int64_t n, const float* x, const OrderedRange* ranges,
+                               const BitPlanes& to) {
+  return kEncode[to.bits](n, x, ranges, to);
+}
+
+int64_t bitplane_headers(const Dither& dither, int64_t n_groups, int bits,
+                         const OrderedRange* ranges, uint32_t* headers, GroupCode* codes) {
   int64_t n_exact = 0;
   for (int64_t g = 0; g < n_groups; ++g) {
     float minimum, maximum;
@@ -148,9 +179,8 @@ int64_t bitplane_headers(const StochasticRounding& rounding, int64_t first_group
     }
     headers[g] = header.packed();
     n_exact += header.is_exact;
-    const uint64_t group_key = mix(key + static_cast<uint64_t>(first_group + g));
     codes[g] = {header.minimum, header.is_exact ? -1.0f : header.inverse(),
-                static_cast<uint32_t>(group_key), static_cast<uint32_t>(group_key >> 32)};
+                noise_start(dither, static_cast<uint32_t>(g)), 0};
   }
   return n_exact;
 }

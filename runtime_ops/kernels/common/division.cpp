@@ -5,6 +5,7 @@
 #include "runtime_ops/kernels/common/bfloat16.h"
 #include "runtime_ops/kernels/common/plane_group.h"
 #include "runtime_ops/kernels/common/plane_header.h"
+#include "runtime_ops/kernels/common/plane_noise.h"
 #include "runtime_ops/kernels/common/vec.h"
 
 namespace daf::DAF_ISA {
@@ -33,9 +34,8 @@ void upsample(const MapSegment& segment, float* y) {
 }
 
 template <int kBits>
-void encode(uint64_t key, int64_t n_segments, const MapSegment* segments, const float* x,
-            const BitPlanes& to) {
-  Values fixed;  // codes with 16 fractional bits
+void encode(int64_t n_segments, const MapSegment* segments, const float* x, const BitPlanes& to) {
+  Values fixed;  // codes with 8 fractional bits
   int64_t done = 0;
   for (int64_t s = 0; s < n_segments; done += segments[s++].count) {
     const Header header = Header::of(segments[s].header);
@@ -50,7 +50,9 @@ void encode(uint64_t key, int64_t n_segments, const MapSegment* segments, const 
         [=](Vec v, Vec average) { return (v - average - minimum) * inverse; });
   }
   std::fill(fixed + done, fixed + kPlaneGroup, 0.0f);
-  PlaneGroup::pack<kBits>(fixed, 0.0f, 1.0f, key, to.plane);
+  uint8_t noise[kPlaneGroup];
+  fill_noise(to.dither, 0, noise);
+  PlaneGroup::pack<kBits>(fixed, 0.0f, 1.0f, noise, to.plane);
 }
 
 template <int kPlanes>
@@ -71,7 +73,7 @@ void decode(const BitPlanes& from, int64_t first, int64_t n_segments, const MapS
   }
 }
 
-using Encode = void (*)(uint64_t, int64_t, const MapSegment*, const float*, const BitPlanes&);
+using Encode = void (*)(int64_t, const MapSegment*, const float*, const BitPlanes&);
 using Decode = void (*)(const BitPlanes&, int64_t, int64_t, const MapSegment*, float*);
 constexpr Encode kEncode[] = {encode<0>, encode<1>, encode<2>, encode<3>, encode<4>,
                               encode<5>, encode<6>, encode<7>, encode<8>};
@@ -129,10 +131,9 @@ uint32_t division_header(const MapRange& range, int bits) {
   return Header::of_range(range.minimum, range.maximum, bits).packed();
 }
 
-void division_encode(const StochasticRounding& rounding, int64_t group, int64_t n_segments,
-                     const MapSegment* segments, const float* x, const BitPlanes& to) {
-  kEncode[to.bits](mix(key_of(rounding) + static_cast<uint64_t>(group)), n_segments, segments, x,
-                   to);
+void division_encode(int64_t n_segments, const MapSegment* segments, const float* x,
+                     const BitPlanes& to) {
+  kEncode[to.bits](n_segments, segments, x, to);
 }
 
 void division_decode(const BitPlanes& from, int n_planes, int64_t first, int64_t n_segments,

@@ -1,4 +1,4 @@
-// The header of values in few bits, and the key of their random numbers: see kernels.h.
+// The header of values in few bits: see kernels.h.
 #pragma once
 
 #include <algorithm>
@@ -20,18 +20,6 @@ inline float float_of_bits(uint32_t bits) {
   float value;
   std::memcpy(&value, &bits, sizeof(value));
   return value;
-}
-
-// The finalizer of splitmix64.
-inline uint64_t mix(uint64_t v) {
-  v += 0x9e3779b97f4a7c15;
-  v = (v ^ v >> 30) * 0xbf58476d1ce4e5b9;
-  v = (v ^ v >> 27) * 0x94d049bb133111eb;
-  return v ^ v >> 31;
-}
-
-inline uint64_t key_of(const StochasticRounding& rounding) {
-  return mix(mix(mix(rounding.seed) + rounding.step) + rounding.tensor);
 }
 
 struct Header {
@@ -60,16 +48,23 @@ struct Header {
     return {rounded_minimum, scale, !is_finite};
   }
 
-  float inverse() const { return scale > 0 ? 0x1p16f / scale : 0; }
+  // From values to codes with 8 fractional bits.
+  float inverse() const { return scale > 0 ? 0x1p8f / scale : 0; }
 
   uint32_t packed() const {
     return is_exact ? kExactGroup : bits_of_float(scale) | bits_of_float(minimum) >> 16;
   }
 
-  // With the first n of the `bits` planes that were made, a value is base(n) + step(n) * code.
+  // With the first n of the `bits` planes that were made, a value is base() + step() * code.
   float step(int bits, int n_planes) const { return scale * width(bits, n_planes); }
   float base(int bits, int n_planes) const {
     return minimum + scale * ((width(bits, n_planes) - 1) / 2);
+  }
+  // Dithered, it is dithered_base() + dithered_step() * (code, the missing planes as zeros, and 255
+  // minus the noise below it). All products are exact, fused with an addition or not.
+  float dithered_step() const { return scale * 0x1p-8f; }
+  float dithered_base(int bits, int n_planes) const {
+    return minimum + scale * ((width(bits, n_planes) - 1) / 2 - 127.5f / 256);
   }
 
  private:

@@ -34,22 +34,20 @@ struct PlaneGroup {
   }
 
   template <int kBits>
-  static void pack(const float* x, float minimum, float inverse, uint64_t key,
+  static void pack(const float* x, float minimum, float inverse, const uint8_t* noise,
                    uint32_t* const* plane) {
     const float32x4_t offset = vdupq_n_f32(minimum), factor = vdupq_n_f32(inverse);
     const uint8x16_t largest = vdupq_n_u8((1 << kBits) - 1);
-    uint32x4_t random[4];
-    for (uint32_t k = 0; k < 4; ++k) random[k] = first_random(key, 4 * k);
-    for (int word = 0; word < 8; ++word, x += 32) {
-      uint16x4_t low[4], high[4];
+    for (int word = 0; word < 8; ++word, x += 32, noise += 32) {
+      uint8x8_t code[4];
 #pragma GCC unroll 4
       for (int k = 0; k < 4; ++k) {
-        random[k] = next_random(random[k]);
-        low[k] = quantize(vld1q_f32(x + 4 * k), offset, factor,
-                          vandq_u32(random[k], vdupq_n_u32(0xffff)));
-        high[k] = quantize(vld1q_f32(x + 4 * k + 16), offset, factor, vshrq_n_u32(random[k], 16));
+        const uint16x8_t fixed = vcombine_u16(quantize(vld1q_f32(x + 8 * k), offset, factor),
+                                              quantize(vld1q_f32(x + 8 * k + 4), offset, factor));
+        code[k] = vshrn_n_u16(vqaddq_u16(fixed, vmovl_u8(vld1_u8(noise + 8 * k))), 8);
       }
-      const uint8x16_t codes[2] = {vminq_u8(narrow(low), largest), vminq_u8(narrow(high), largest)};
+      const uint8x16_t codes[2] = {vminq_u8(vcombine_u8(code[0], code[1]), largest),
+                                   vminq_u8(vcombine_u8(code[2], code[3]), largest)};
 #pragma GCC unroll 8
       for (int p = 0; p < kBits; ++p) plane[p][word] = word_of_bit(codes, kBits - 1 - p);
     }
@@ -59,6 +57,30 @@ struct PlaneGroup {
   static void unpack(const uint32_t* const* plane, float base, float step, bool /*around_caches*/,
                      float* y) {
     const float32x4_t offset = vdupq_n_f32(base), factor = vdupq_n_f32(step);
+    for_each_16<kPlanes>(plane, [&](int i, uint8x16_t codes) {
+      widen(vmovl_u8(vget_low_u8(codes)), offset, factor, y + i);
+      widen(vmovl_high_u8(codes), offset, factor, y + i + 8);
+    });
+  }
+
+  template <int kPlanes>
+  static void unpack_dithered(const uint32_t* const* plane, int n_missing, const uint8_t* noise,
+                              float base, float step, bool /*around_caches*/, float* y) {
+    const float32x4_t offset = vdupq_n_f32(base), factor = vdupq_n_f32(step);
+    const int8x16_t missing = vdupq_n_s8(static_cast<int8_t>(n_missing));
+    for_each_16<kPlanes>(plane, [&](int i, uint8x16_t codes) {
+      const uint8x16_t below = vmvnq_u8(vld1q_u8(noise + i)), code = vshlq_u8(codes, missing);
+      widen(vreinterpretq_u16_u8(vzip1q_u8(below, code)), offset, factor, y + i);
+      widen(vreinterpretq_u16_u8(vzip2q_u8(below, code)), offset, factor, y + i + 8);
+    });
+  }
+
+  static void finish_stores() {}
+
+ private:
+  // body(first value, codes): of 16 values each time.
+  template <int kPlanes, class Body>
+  static void for_each_16(const uint32_t* const* plane, Body body) {
     const uint8x16_t byte_of_word[2] = {vcombine_u8(vdup_n_u8(0), vdup_n_u8(1)),
                                         vcombine_u8(vdup_n_u8(2), vdup_n_u8(3))};
     for (int word = 0; word < 8; ++word) {
@@ -72,22 +94,18 @@ struct PlaneGroup {
           codes[k] = vsubq_u8(vaddq_u8(codes[k], codes[k]), is_set);
         }
       }
-#pragma GCC unroll 2
-      for (int k = 0; k < 2; ++k, y += 16) {
-        const uint16x8_t low = vmovl_u8(vget_low_u8(codes[k])), high = vmovl_high_u8(codes[k]);
-        const uint32x4_t code[4] = {vmovl_u16(vget_low_u16(low)), vmovl_high_u16(low),
-                                    vmovl_u16(vget_low_u16(high)), vmovl_high_u16(high)};
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) {
-          vst1q_f32(y + 4 * i, vaddq_f32(offset, vmulq_f32(factor, vcvtq_f32_u32(code[i]))));
-        }
-      }
+      body(32 * word, codes[0]);
+      body(32 * word + 16, codes[1]);
     }
   }
 
-  static void finish_stores() {}
+  static void widen(uint16x8_t codes, float32x4_t offset, float32x4_t factor, float* y) {
+    const float32x4_t low = vcvtq_f32_u32(vmovl_u16(vget_low_u16(codes)));
+    const float32x4_t high = vcvtq_f32_u32(vmovl_high_u16(codes));
+    vst1q_f32(y, vaddq_f32(offset, vmulq_f32(factor, low)));
+    vst1q_f32(y + 4, vaddq_f32(offset, vmulq_f32(factor, high)));
+  }
 
- private:
   static uint8x16_t bit_of_byte() { return vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201)); }
 
   // Bit b of the codes of 32 values.
@@ -101,31 +119,8 @@ struct PlaneGroup {
     return vgetq_lane_u32(vreinterpretq_u32_u8(sums), 0);
   }
 
-  static uint8x16_t narrow(const uint16x4_t (&codes)[4]) {
-    return vcombine_u8(vqmovn_u16(vcombine_u16(codes[0], codes[1])),
-                       vqmovn_u16(vcombine_u16(codes[2], codes[3])));
-  }
-
-  // Of lanes first_lane to first_lane + 3.
-  static uint32x4_t first_random(uint64_t key, uint32_t first_lane) {
-    const uint32x4_t lane = {first_lane, first_lane + 1, first_lane + 2, first_lane + 3};
-    uint32x4_t s = vmlaq_n_u32(vdupq_n_u32(static_cast<uint32_t>(key)), lane, 0x9e3779b9);
-    s = veorq_u32(s, vshrq_n_u32(s, 16));
-    s = vmulq_n_u32(s, 0x7feb352d);
-    s = veorq_u32(s, vshrq_n_u32(s, 15));
-    s = vaddq_u32(s, vdupq_n_u32(static_cast<uint32_t>(key >> 32)));
-    s = vmulq_n_u32(s, 0x846ca68b);
-    return veorq_u32(s, vshrq_n_u32(s, 16));
-  }
-
-  static uint32x4_t next_random(uint32x4_t s) {
-    return vmlaq_n_u32(vdupq_n_u32(0x3c6ef35f), s, 0x915f77f5);
-  }
-
-  static uint16x4_t quantize(float32x4_t x, float32x4_t minimum, float32x4_t inverse,
-                             uint32x4_t random) {
-    const int32x4_t fixed = vcvtq_s32_f32(vmulq_f32(vsubq_f32(x, minimum), inverse));
-    return vshrn_n_u32(vaddq_u32(vreinterpretq_u32_s32(fixed), random), 16);
+  static uint16x4_t quantize(float32x4_t x, float32x4_t minimum, float32x4_t inverse) {
+    return vqmovun_s32(vcvtnq_s32_f32(vmulq_f32(vsubq_f32(x, minimum), inverse)));
   }
 };
 

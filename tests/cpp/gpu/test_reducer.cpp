@@ -149,20 +149,23 @@ struct Planes {
     words.resize(static_cast<size_t>(n_pieces * piece_words + 16));
     for (int64_t k = 0; k < n_pieces; ++k) {
       uint32_t* start = words.data() + (n_pieces - 1 - k) * piece_words;
-      BitPlanes to = {bits, start, {}};
+      BitPlanes to = {bits, start, {}, dither_at(k * groups_per_piece)};
       for (int p = 0; p < bits; ++p) to.plane[p] = start + groups_per_piece * (1 + 8 * p);
-      bitplane_encode({1, 2, 3}, k * groups_per_piece, std::min(piece_values, n - k * piece_values),
-                      x.data() + k * piece_values, to);
+      bitplane_encode(std::min(piece_values, n - k * piece_values), x.data() + k * piece_values,
+                      to);
       pieces.push_back(to);
     }
-    all = {bits, bits, groups_per_piece, {}, 0, n};
+    all = {bits, bits, groups_per_piece, {}, 0, n, {}};
   }
 
+  Dither dither_at(int64_t group) const { return {0xdecade, static_cast<uint32_t>(group), true}; }
+
   PlanePieces part(int n_planes, int64_t first, int64_t count) const {
-    PlanePieces part = {bits, n_planes, all.groups_per_piece, {}, 0, count};
+    PlanePieces part = {bits, n_planes, all.groups_per_piece, {}, 0, count, {}};
     const int64_t piece_values = all.groups_per_piece * kPlaneGroup;
     const int64_t first_piece = first / piece_values;
     part.first = first - first_piece * piece_values;
+    part.dither = dither_at(first_piece * all.groups_per_piece);
     for (int64_t k = first_piece; k * piece_values < first + count; ++k) {
       part.parts.push_back(pieces[static_cast<size_t>(k)].headers);
       for (int p = 0; p < n_planes; ++p) {
@@ -192,14 +195,17 @@ TEST_F(ReducerTest, DecodesWhatTheCpuDoes) {
       const Planes planes(ordinary_floats(n, 6), bits, 8);
       for (int n_planes = 1; n_planes <= bits; ++n_planes) {
         for (const int64_t first : {int64_t{0}, n / 3, n - 1}) {
-          const PlanePieces part = planes.part(n_planes, first, n - first);
-          std::vector<float> expected(static_cast<size_t>(n - first)), actual(expected.size());
-          cpu->decode({}, part, expected.data());
-          for (const Variant& variant : reducer().variants(ReduceOp::kDecode)) {
-            SCOPED_TRACE(variant.name() + ", " + std::to_string(n) + " values, " +
-                         std::to_string(n_planes) + " of " + std::to_string(bits) + " planes");
-            reducer().decode(variant, part, actual.data());
-            expect_same_floats(actual, expected);
+          PlanePieces part = planes.part(n_planes, first, n - first);
+          for (const bool is_dithered : {false, true}) {
+            part.dither.is_taken_off = is_dithered;
+            std::vector<float> expected(static_cast<size_t>(n - first)), actual(expected.size());
+            cpu->decode({}, part, expected.data());
+            for (const Variant& variant : reducer().variants(ReduceOp::kDecode)) {
+              SCOPED_TRACE(variant.name() + ", " + std::to_string(n) + " values, " +
+                           std::to_string(n_planes) + " of " + std::to_string(bits) + " planes");
+              reducer().decode(variant, part, actual.data());
+              expect_same_floats(actual, expected);
+            }
           }
         }
       }
@@ -246,7 +252,8 @@ TEST_F(ReducerTest, PacksWhatTheCpuDoes) {
       std::vector<GroupCode> codes(ranges.size());
       std::vector<uint32_t> headers(ranges.size());
       ordered_ranges(n, kPlaneGroup, x.data(), ranges.data());
-      bitplane_headers({1, 2, 3}, 0, n_groups, bits, ranges.data(), headers.data(), codes.data());
+      bitplane_headers(expected.dither_at(0), n_groups, bits, ranges.data(), headers.data(),
+                       codes.data());
       PlanePieces to = expected.part(bits, 0, n);
       for (size_t i = 0; i < to.parts.size(); ++i) {
         to.parts[i] = actual.words.data() + (to.parts[i] - expected.words.data());

@@ -10,44 +10,47 @@ namespace {
 // An encoded tensor in blocks of exactly its size: a sanitizer sees what is touched beyond.
 struct Encoded {
   Encoded(int bits, const Floats& x, StochasticRounding rounding = {1, 2, 3},
-          int64_t first_group = 0)
+          uint32_t first_group = 0)
       : n(static_cast<int64_t>(x.size())), headers(n_groups(), 0xdeadbeef) {
     run.bits = bits;
+    run.dither = {noise_key(rounding), first_group, true};
     run.headers = headers.data();
     for (int p = 0; p < bits; ++p) {
       planes[p].assign(n_groups() * 8, 0xdeadbeef);
       run.plane[p] = planes[p].data();
     }
-    n_exact = bitplane_encode(rounding, first_group, n, x.data(), run);
-    expect_the_same_with_given_ranges(x, rounding, first_group);
+    n_exact = bitplane_encode(n, x.data(), run);
+    expect_the_same_with_given_ranges(x);
   }
 
-  void expect_the_same_with_given_ranges(const Floats& x, const StochasticRounding& rounding,
-                                         int64_t first_group) {
+  void expect_the_same_with_given_ranges(const Floats& x) {
     std::vector<OrderedRange> ranges(n_groups());
     ordered_ranges(n, kPlaneGroup, x.data(), ranges.data());
     std::vector<uint32_t> again(n_groups(), 0xdeadbeef);
     std::array<std::vector<uint32_t>, kMaxPlanes> planes_again;
-    BitPlanes to = {run.bits, again.data(), {}};
+    BitPlanes to = {run.bits, again.data(), {}, run.dither};
     for (int p = 0; p < run.bits; ++p) {
       planes_again[p].assign(n_groups() * 8, 0xdeadbeef);
       to.plane[p] = planes_again[p].data();
     }
-    EXPECT_EQ(bitplane_encode_ranges(rounding, first_group, n, x.data(), ranges.data(), to),
-              n_exact);
+    EXPECT_EQ(bitplane_encode_ranges(n, x.data(), ranges.data(), to), n_exact);
     EXPECT_EQ(again, headers);
     EXPECT_EQ(planes_again, planes);
   }
 
   size_t n_groups() const { return static_cast<size_t>((n + kPlaneGroup - 1) / kPlaneGroup); }
 
-  Floats decode(int n_planes, int64_t first, int64_t count) const {
+  Floats decode(int n_planes, int64_t first, int64_t count, bool is_dithered = true) const {
     Floats y = unset_floats(count);
-    bitplane_decode(run, n_planes, first, count, false, y.data());
+    BitPlanes from = run;
+    from.dither.is_taken_off = is_dithered;
+    bitplane_decode(from, n_planes, first, count, false, y.data());
     return y;
   }
   Floats decode(int n_planes) const { return decode(n_planes, 0, n); }
   Floats decode() const { return decode(run.bits); }
+  Floats decode_plainly(int n_planes) const { return decode(n_planes, 0, n, false); }
+  Floats decode_plainly() const { return decode_plainly(run.bits); }
 
   float minimum(size_t g) const { return float_of(headers[g] << 16); }
   float scale(size_t g) const { return float_of(headers[g] & 0xffff0000); }
@@ -65,9 +68,8 @@ struct Encoded {
   int64_t n_exact = 0;
 };
 
-// The code of element i as kernels.h and scalar/plane_group.h describe it, in double and without
-// any blocks.
-uint32_t code_of(const StochasticRounding& rounding, uint64_t i, double t, int bits) {
+// The noise of element i as kernels.h and plane_noise.h describe it, in steps of a code.
+double noise_of(const StochasticRounding& rounding, uint32_t i) {
   const auto mix = [](uint64_t v) {
     v += 0x9e3779b97f4a7c15;
     v = (v ^ v >> 30) * 0xbf58476d1ce4e5b9;
@@ -75,16 +77,11 @@ uint32_t code_of(const StochasticRounding& rounding, uint64_t i, double t, int b
     return v ^ v >> 31;
   };
   const uint64_t tensor = mix(mix(mix(rounding.seed) + rounding.step) + rounding.tensor);
-  const uint64_t key = mix(tensor + i / 256);
-  const uint64_t word = i % 256 / 32, lane = i % 16;
-  uint32_t s = static_cast<uint32_t>(key + lane * 0x9e3779b9);
+  uint32_t s = static_cast<uint32_t>(tensor) + i / 256 * 0x9e3779b9;
   s = (s ^ s >> 16) * 0x7feb352d;
-  s = ((s ^ s >> 15) + static_cast<uint32_t>(key >> 32)) * 0x846ca68b;
+  s = (s ^ s >> 15) * 0x846ca68b;
   s ^= s >> 16;
-  for (uint64_t k = 0; k <= word; ++k) s = s * 0x915f77f5 + 0x3c6ef35f;
-  const uint32_t u = i % 32 < 16 ? s & 0xffff : s >> 16;
-  const double code = std::floor((std::floor(t * 65536) + u) / 65536);
-  return static_cast<uint32_t>(std::min(code, std::exp2(bits) - 1));
+  return ((s >> 24) + i % 256) * 101 % 256 / 256.0;
 }
 
 const int64_t kSizes[] = {0, 1, 31, 255, 256, 257, 100000};
@@ -101,7 +98,7 @@ TEST(BitPlane, LayoutIsWhatItSays) {
   EXPECT_EQ(encoded.headers, headers);
   EXPECT_EQ(encoded.planes[0], high);
   EXPECT_EQ(encoded.planes[1], low);
-  EXPECT_EQ(encoded.decode(), x);
+  EXPECT_EQ(encoded.decode_plainly(), x);
 }
 
 // Stored bytes are a format: a literal that x86 and arm64 must both arrive at.
@@ -126,20 +123,23 @@ TEST(BitPlane, BytesAreTheSameOnEveryMachine) {
     std::memcpy(decoded.data(), y.data(), y.size() * sizeof(float));
     add(decoded);
   }
-  EXPECT_EQ(hash, 13691225780406406324u);
+  EXPECT_EQ(hash, 10035010468379089938u);
 }
 
-TEST(BitPlane, CodesComeFromTheDocumentedBits) {
+TEST(BitPlane, CodesComeFromTheDocumentedNoise) {
   const StochasticRounding rounding = {0x123456789abcdef0, 77, 5};
   for (int bits = 1; bits <= 8; ++bits) {
     const Floats x = random_floats(1000, 1, -3, 5);
     const Encoded encoded(bits, x, rounding, 9);
+    const Floats plain = encoded.decode_plainly(), dithered = encoded.decode();
     for (size_t i = 0; i < x.size(); ++i) {
       const double minimum = encoded.minimum(i / 256), scale = encoded.scale(i / 256);
-      const float t = (x[i] - encoded.minimum(i / 256)) * (65536.0f / encoded.scale(i / 256));
-      const uint32_t code = code_of(rounding, 9 * 256 + i, t / 65536.0, bits);
-      EXPECT_NEAR(encoded.decode()[i], minimum + scale * code, 1e-5)
-          << bits << " bits, value " << i;
+      const float t = (x[i] - encoded.minimum(i / 256)) * (256.0f / encoded.scale(i / 256));
+      const double u = noise_of(rounding, static_cast<uint32_t>(9 * 256 + i));
+      const double code = std::min(std::floor(std::nearbyint(t) / 256.0 + u), std::exp2(bits) - 1);
+      EXPECT_NEAR(plain[i], minimum + scale * code, 1e-5) << bits << " bits, value " << i;
+      EXPECT_NEAR(dithered[i], minimum + scale * (code - u + 255.0 / 512), 1e-5)
+          << bits << ", " << i;
     }
   }
 }
@@ -161,15 +161,17 @@ TEST(BitPlane, HeadersEncloseTheValues) {
   }
 }
 
-TEST(BitPlane, EveryValueIsWithinAStep) {
+TEST(BitPlane, EveryValueIsWithinAStepOrDitheredHalfAStep) {
   for (const int64_t n : kSizes) {
     const Floats x = random_floats(n, 2, -2, 3);
     for (int bits = 1; bits <= 8; ++bits) {
       const Encoded encoded(bits, x);
-      const Floats y = encoded.decode();
+      const Floats plain = encoded.decode_plainly(), dithered = encoded.decode();
       for (size_t i = 0; i < x.size(); ++i) {
-        ASSERT_LE(std::abs(y[i] - x[i]), encoded.scale(i / 256) * 1.0001f)
-            << bits << " bits, value " << i << " of " << n;
+        const float step = encoded.scale(i / 256);
+        ASSERT_LE(std::abs(plain[i] - x[i]), step * 1.003f)
+            << bits << " bits, " << i << " of " << n;
+        ASSERT_LE(std::abs(dithered[i] - x[i]), step * 0.503f) << bits << ", " << i << " of " << n;
       }
     }
   }
@@ -189,14 +191,18 @@ TEST(BitPlane, DroppedPlanesReadAsTheMiddleOfWhatTheyCouldSay) {
   const Floats x = random_floats(1000, 4, -1, 1);
   for (int bits = 1; bits <= 8; ++bits) {
     const Encoded encoded(bits, x);
-    const Floats all = encoded.decode();
+    const Floats all = encoded.decode_plainly();
     for (int kept = 0; kept < bits; ++kept) {
-      const Floats y = encoded.decode(kept);
-      for (size_t i = 0; i < y.size(); ++i) {
+      const Floats plain = encoded.decode_plainly(kept), dithered = encoded.decode(kept);
+      for (size_t i = 0; i < x.size(); ++i) {
         const double minimum = encoded.minimum(i / 256), scale = encoded.scale(i / 256);
         const double width = std::exp2(bits - kept), code = std::round((all[i] - minimum) / scale);
         const double expected = std::floor(code / width) * width + (width - 1) / 2;
-        EXPECT_NEAR(y[i], minimum + scale * expected, 1e-5) << kept << " of " << bits;
+        const double noise = noise_of({1, 2, 3}, static_cast<uint32_t>(i));
+        const double taken_off = kept == 0 ? 0 : noise - 255.0 / 512;
+        EXPECT_NEAR(plain[i], minimum + scale * expected, 1e-5) << kept << " of " << bits;
+        EXPECT_NEAR(dithered[i], minimum + scale * (expected - taken_off), 1e-5)
+            << kept << " of " << bits;
       }
     }
   }
@@ -228,33 +234,88 @@ TEST(BitPlane, WritingAroundTheCachesChangesNothing) {
   }
 }
 
-TEST(BitPlane, RoundingIsUnbiased) {
-  const int n_seeds = 400;
-  for (const int bits : {1, 2, 4}) {
-    const Floats x = random_floats(512, 7, -1, 1);
-    Doubles mean(x.size());
-    double step = 0;
-    for (int seed = 0; seed < n_seeds; ++seed) {
+// The mean over many seeds, and how much one is off, in steps.
+struct Statistics {
+  Statistics(const Floats& x, int bits, bool is_dithered) : mean(x.size()), variance(x.size()) {
+    for (int seed = 0; seed < kSeeds; ++seed) {
       const Encoded encoded(bits, x, {static_cast<uint64_t>(seed), 1, 2});
-      const Floats y = encoded.decode();
-      for (size_t i = 0; i < x.size(); ++i) mean[i] += y[i] / static_cast<double>(n_seeds);
-      step = encoded.scale(0);
+      const Floats y = is_dithered ? encoded.decode() : encoded.decode_plainly();
+      for (size_t i = 0; i < x.size(); ++i) {
+        const double error = (static_cast<double>(y[i]) - x[i]) / encoded.scale(i / 256);
+        mean[i] += error / kSeeds;
+        variance[i] += error * error / kSeeds;
+      }
     }
-    double total = 0;
-    for (size_t i = 0; i < x.size(); ++i) {
-      // The standard deviation of one rounding is at most half a step.
-      EXPECT_NEAR(mean[i], x[i], 5 * 0.5 * step / std::sqrt(n_seeds)) << bits << " bits, " << i;
-      total += (mean[i] - x[i]) / static_cast<double>(x.size());
+  }
+  static constexpr int kSeeds = 1000;
+  Doubles mean, variance;  // of the errors
+};
+
+TEST(BitPlane, RoundingIsUnbiased) {
+  for (const int bits : {1, 2, 4}) {
+    for (const bool is_dithered : {false, true}) {
+      const Floats x = random_floats(512, 7, -1, 1);
+      const Statistics found(x, bits, is_dithered);
+      double total = 0;
+      for (size_t i = 0; i < x.size(); ++i) {
+        // The standard deviation of one rounding is at most half a step; 8 fractional bits are
+        // made.
+        EXPECT_NEAR(found.mean[i], 0, 5 * 0.5 / std::sqrt(found.kSeeds) + 1.0 / 512)
+            << bits << " bits, " << i;
+        total += found.mean[i] / static_cast<double>(x.size());
+      }
+      EXPECT_NEAR(total, 0, 5 * 0.5 / std::sqrt(found.kSeeds * 512.0)) << bits;
     }
-    EXPECT_NEAR(total, 0, 5 * 0.5 * step / std::sqrt(n_seeds * 512.0)) << bits;
   }
 }
 
-// Rounding errors in units of a step, of values that lie evenly between codes.
-Doubles errors(const StochasticRounding& rounding, int64_t n, int64_t first_group = 0) {
+TEST(BitPlane, DitheredErrorsAreTheSameWhateverTheValue) {
+  Floats x(256);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 3 / 255;  // codes 0 to 3
+  const Statistics plain(x, 2, false), dithered(x, 2, true);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double f = x[i] - std::floor(x[i]);
+    EXPECT_NEAR(plain.variance[i], f * (1 - f), 0.03) << i;
+    EXPECT_NEAR(dithered.variance[i], 1.0 / 12, 0.015) << i;
+  }
+}
+
+TEST(BitPlane, ErrorsOfWhatIsAlikeCancel) {
+  constexpr size_t kTogether = 16;
+  Floats x(256, 1.3f);
+  x[0] = 0, x[255] = 3;
+  double square = 0;
+  int n = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    const Floats y = Encoded(2, x, {seed, 1, 2}).decode();
+    for (size_t first = 1; first + kTogether < 255; first += kTogether, ++n) {
+      double sum = 0;
+      for (size_t i = first; i < first + kTogether; ++i) sum += y[i] - x[i];
+      square += sum * sum;
+    }
+  }
+  EXPECT_LT(square / n, 0.3 * kTogether / 12);  // of independent errors: kTogether / 12
+}
+
+TEST(BitPlane, DitherIsForWhatLiesBetweenCodes) {
+  const Floats ordinary = random_floats(5000, 3);
+  EXPECT_TRUE(bitplane_should_dither(2, 5000, ordinary.data()));
+  Floats sparse(5000, 0.0f);  // as probabilities, most of which are next to nothing
+  for (size_t i = 0; i < sparse.size(); ++i)
+    sparse[i] = i % 50 == 0 ? 1.0f : i % 50 == 1 ? 0.0f : 0.002f;
+  for (const int bits : {1, 2, 4}) EXPECT_FALSE(bitplane_should_dither(bits, 5000, sparse.data()));
+  EXPECT_TRUE(bitplane_should_dither(8, 5000, sparse.data()));  // 0.002 is half a step
+  sparse[0] = kNan, sparse[4096] = kInf;
+  EXPECT_FALSE(bitplane_should_dither(2, 5000, sparse.data()));
+  bitplane_should_dither(2, 0, nullptr);
+  bitplane_should_dither(0, 5000, ordinary.data());
+}
+
+// Dithered rounding errors in units of a step, of values that lie evenly between codes.
+Doubles errors(const StochasticRounding& rounding, int64_t n) {
   Floats x = random_floats(n, 8, 0, 3);
   for (size_t i = 0; i < x.size(); i += 256) x[i] = 0, x[i + 1] = 3;
-  const Encoded encoded(2, x, rounding, first_group);
+  const Encoded encoded(2, x, rounding);
   const Floats y = encoded.decode();
   Doubles e(x.size());
   for (size_t i = 0; i < x.size(); ++i) e[i] = y[i] - x[i];
@@ -271,15 +332,15 @@ TEST(BitPlane, RoundingErrorsDoNotCorrelate) {
   const int64_t n = 1 << 18;
   const double tolerance = 5 / std::sqrt(static_cast<double>(n));
   const Doubles e = errors({1, 2, 3}, n);
-  // Neighbours; the two halves of a random number; its next step; the next group.
-  for (const int64_t distance : {1, 2, 8, 16, 31, 32, 64, 128, 224, 255, 256, 512}) {
+  for (const int64_t distance : {1, 2, 5, 8, 16, 31, 32, 64, 128, 224, 255, 256, 512}) {
     const Doubles a(e.begin(), e.end() - distance), b(e.begin() + distance, e.end());
     EXPECT_NEAR(correlation(a, b), 0, tolerance) << distance;
   }
   for (const StochasticRounding& other :
        {StochasticRounding{2, 2, 3}, StochasticRounding{1, 3, 3}, StochasticRounding{1, 2, 4},
         StochasticRounding{2, 1, 3}, StochasticRounding{1, 3, 2}}) {
-    EXPECT_NEAR(correlation(e, errors(other, n)), 0, tolerance);
+    // A group has one random number.
+    EXPECT_NEAR(correlation(e, errors(other, n)), 0, 16 * tolerance);
   }
   EXPECT_EQ(e, errors({1, 2, 3}, n));
 }
@@ -393,6 +454,13 @@ TEST_F(BitPlaneSame, OnEveryInstructionSet) {
         select_isa(isa);
         const Floats z = actual.decode(kept);
         EXPECT_EQ(std::memcmp(y.data(), z.data(), y.size() * sizeof(float)), 0) << isa << kept;
+        const Floats plain = actual.decode_plainly(kept);
+        select_isa("scalar");
+        EXPECT_EQ(std::memcmp(plain.data(), expected.decode_plainly(kept).data(),
+                              plain.size() * sizeof(float)),
+                  0)
+            << isa << kept;
+        select_isa(isa);
       }
     }
   }

@@ -82,9 +82,9 @@ struct Group {
 TEST(Division, EveryPrefixOfThePlanesIsNearTheValues) {
   Group group;
   std::array<std::array<uint32_t, 8>, kMaxPlanes> planes{};
-  BitPlanes run = {8, nullptr, {}};
+  BitPlanes run = {8, nullptr, {}, {5, 4, false}};
   for (size_t p = 0; p < 8; ++p) run.plane[p] = planes[p].data();
-  division_encode({1, 2, 3}, 4, 4, group.segments.data(), group.x.data(), run);
+  division_encode(4, group.segments.data(), group.x.data(), run);
   for (int n_planes = 8; n_planes >= 1; --n_planes) {
     Floats y(256, 1000);
     division_decode(run, n_planes, 0, 4, group.segments.data(), y.data());
