@@ -70,7 +70,7 @@ Reduce::Reduce(Backend backend, int64_t n)
     planes.plane[p] = memory_->plane(p);
     pieces_.parts.push_back(planes.plane[p]);
   }
-  bitplane_encode(n, memory_->x, planes);
+  bitplane_encode(n, memory_->x, false, planes);
   memory_->is_shared = gpu_->share(memory_->data, memory_->size_bytes);
 }
 

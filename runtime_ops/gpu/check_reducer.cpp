@@ -47,7 +47,7 @@ void check_decode(Reducer& reducer, const Variant& variant, int n_planes) {
   std::vector<uint32_t> headers(kGroups), words(kMaxPlanes * kGroups * 8);
   BitPlanes planes = {3, headers.data(), {}, {}};
   for (int p = 0; p < kMaxPlanes; ++p) planes.plane[p] = words.data() + p * kGroups * 8;
-  bitplane_encode(kValues, x.data(), planes);
+  bitplane_encode(kValues, x.data(), false, planes);
   PlanePieces pieces = {planes.bits, n_planes, kGroups, {headers.data()}, 5, kValues - 9, {}};
   for (int p = 0; p < n_planes; ++p) pieces.parts.push_back(planes.plane[p]);
   std::vector<float> expected(kValues), actual(kValues);
@@ -74,7 +74,7 @@ void check_pack(Reducer& reducer, const Variant& variant) {
   std::vector<OrderedRange> ranges(kGroups);
   std::vector<GroupCode> codes(kGroups);
   ordered_ranges(kValues, kPlaneGroup, x.data(), ranges.data());
-  bitplane_encode(kValues, x.data(), planes);
+  bitplane_encode(kValues, x.data(), false, planes);
   bitplane_headers({}, kGroups, kBits, ranges.data(), headers.data(), codes.data());
   reducer.pack(kValues, x.data(), codes.data(), pieces);
   expect_same(reducer, variant, ReduceOp::kRanges, words.data(), words.data() + kBits * kGroups * 8,

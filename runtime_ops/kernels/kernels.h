@@ -366,11 +366,12 @@ struct BitPlanes {
 };
 // Which of the two ways to read has the smaller error, from a sample of x.
 bool bitplane_should_dither(int bits, int64_t n, const float* x);
-// x[0] is the first value of the first group. Returns how many groups were marked.
-int64_t bitplane_encode(int64_t n, const float* x, const BitPlanes& to);
+// x[0] is the first value of the first group. Returns how many groups were marked. `around_caches`:
+// x is part of something larger than them, so what is written need not be there.
+int64_t bitplane_encode(int64_t n, const float* x, bool around_caches, const BitPlanes& to);
 // The same with the ranges of the groups given, as ordered_ranges() finds them: the same bits.
 int64_t bitplane_encode_ranges(int64_t n, const float* x, const OrderedRange* ranges,
-                               const BitPlanes& to);
+                               bool around_caches, const BitPlanes& to);
 // For a device that packs by itself: what scalar/plane_group.h calls minimum and inverse of a
 // group, and the place in the lattice where its noise begins. `inverse` is negative when the group
 // is marked.
@@ -382,8 +383,7 @@ struct GroupCode {
 int64_t bitplane_headers(const Dither& dither, int64_t n_groups, int bits,
                          const OrderedRange* ranges, uint32_t* headers, GroupCode* codes);
 // y[0, n) from value `first` of the group that `from` starts with, by the first `n_planes` planes.
-// What belongs to a marked group is not written. `around_caches`: y is part of something larger
-// than them, so what is written need not be there.
+// What belongs to a marked group is not written. `around_caches` as above, for y.
 void bitplane_decode(const BitPlanes& from, int n_planes, int64_t first, int64_t n,
                      bool around_caches, float* y);
 

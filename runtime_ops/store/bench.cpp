@@ -62,21 +62,23 @@ Codec::Codec(int64_t n_elements)
   fill(n_elements, from_.get());
   const size_t n_groups = static_cast<size_t>(StoredTensor::n_groups(n_elements));
   headers_.resize(n_groups);
-  planes_.resize(n_groups * (kPlaneGroupBytes / 4) * kMaxPlanes);
+  plane_words_ = n_groups * (kPlaneGroupBytes / 4);
+  planes_.reset(new_floats(static_cast<int64_t>(plane_words_) * kMaxPlanes));
 }
 
 Codec::Seconds Codec::run(int bits) {
   const OneThread one_thread;
   BitPlanes run = {bits, headers_.data(), {}, {}};
   for (int p = 0; p < kMaxPlanes; ++p) {
-    run.plane[p] = planes_.data() + planes_.size() / kMaxPlanes * static_cast<size_t>(p);
+    run.plane[p] =
+        reinterpret_cast<uint32_t*>(planes_.get()) + plane_words_ * static_cast<size_t>(p);
   }
   const size_t size_bytes = static_cast<size_t>(n_elements_) * sizeof(float);
   // memcpy too writes around the caches what is larger than they are.
   const bool is_large = size_bytes >= size_t{16} << 20;
   Seconds s = {};
   s.copy = time_s([&] { std::memcpy(to_.get(), from_.get(), size_bytes); });
-  s.pack = time_s([&] { bitplane_encode(n_elements_, from_.get(), run); });
+  s.pack = time_s([&] { bitplane_encode(n_elements_, from_.get(), is_large, run); });
   s.unpack = time_s([&] { bitplane_decode(run, bits, 0, n_elements_, is_large, to_.get()); });
   return s;
 }

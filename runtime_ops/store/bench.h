@@ -28,8 +28,9 @@ class Codec {
   using Floats = std::unique_ptr<float, Free>;
 
   int64_t n_elements_;
-  Floats from_, to_;
-  std::vector<uint32_t> headers_, planes_;
+  Floats from_, to_, planes_;
+  std::vector<uint32_t> headers_;
+  size_t plane_words_;
 };
 
 // Nanoseconds to free a page at random and take another, with all of n_pages taken; and the same

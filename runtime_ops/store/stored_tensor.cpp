@@ -7,6 +7,12 @@
 #include "runtime_ops/store/for_each_part.h"
 
 namespace daf {
+namespace {
+
+// More values than the last cache of most processors holds.
+bool is_large(int64_t n) { return n >= 4 << 20; }
+
+}  // namespace
 
 StoredTensor::Units StoredTensor::units(int64_t n_elements, size_t unit_bytes,
                                         const MapEncoding& map) {
@@ -95,8 +101,9 @@ int64_t StoredTensor::encode(const PagePool& pool, const float* x, const Ordered
       const Run run = run_at(pool, group, bits);
       const int64_t end = std::min(last, group + run.n_groups);
       const int64_t from = group * kPlaneGroup, to = std::min(end * kPlaneGroup, n_elements);
-      n_marked += bitplane_encode_ranges(to - from, x + from,
-                                         ranges != nullptr ? ranges + group : nullptr, run.planes);
+      n_marked +=
+          bitplane_encode_ranges(to - from, x + from, ranges != nullptr ? ranges + group : nullptr,
+                                 is_large(n_elements), run.planes);
       group = end;
     }
   });
@@ -121,7 +128,7 @@ int64_t StoredTensor::encode_on(const PagePool& pool, const float* x, const Orde
     const uint32_t header = run.planes.headers[0];
     if ((header & kExactGroup) != 0 || !is_too_small(header)) continue;
     const int64_t from = group * kPlaneGroup, to = std::min(from + kPlaneGroup, n_elements);
-    bitplane_encode_ranges(to - from, x + from, ranges + group, run.planes);
+    bitplane_encode_ranges(to - from, x + from, ranges + group, false, run.planes);
   }
   return n_marked;
 }
@@ -140,8 +147,6 @@ void StoredTensor::keep_exact(const PagePool& pool, const float* x) {
 
 void StoredTensor::decode(const PagePool& pool, int64_t first, int64_t count, float* out) const {
   if (maps != nullptr) return decode_maps(pool, first, count, out);
-  // More than the last cache of most processors holds.
-  constexpr int64_t kLarge = 4 << 20;
   const int64_t last = n_groups(first + count);
   for_each_part(first / kPlaneGroup, last, kGroupsPerPart, [&](int64_t group, int64_t last_group) {
     while (group < last_group) {
@@ -149,7 +154,7 @@ void StoredTensor::decode(const PagePool& pool, int64_t first, int64_t count, fl
       run.n_groups = std::min(run.n_groups, last_group - group);
       const int64_t from = std::max(first, group * kPlaneGroup);
       const int64_t to = std::min(first + count, (group + run.n_groups) * kPlaneGroup);
-      decode_run(pool, run, group, from, to - from, count >= kLarge, out + (from - first));
+      decode_run(pool, run, group, from, to - from, is_large(count), out + (from - first));
       group += run.n_groups;
     }
   });

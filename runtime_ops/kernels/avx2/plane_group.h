@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "runtime_ops/kernels/avx2/simd.h"
 #include "runtime_ops/kernels/kernels.h"
 
 namespace daf::avx2 {
@@ -20,6 +19,7 @@ struct PlaneGroup {
       low[k] = high[k] = _mm256_loadu_ps(x);
       zero[k] = _mm256_setzero_ps();
     }
+#pragma GCC unroll 2  // not more: the registers would not do
     for (int i = 0; i < kPlaneGroup; i += 16) {
 #pragma GCC unroll 2
       for (int k = 0; k < 2; ++k) {
@@ -58,7 +58,8 @@ struct PlaneGroup {
         const __m256 v = _mm256_loadu_ps(x + 8 * k);
         fixed[k] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_sub_ps(v, offset), factor));
       }
-      const __m256i added = _mm256_permutevar8x32_epi32(load(noise), by_turns);
+      const __m256i added = _mm256_permutevar8x32_epi32(
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(noise)), by_turns);
       const __m256i zero = _mm256_setzero_si256();
       const __m256i low = _mm256_adds_epu16(_mm256_packus_epi32(fixed[0], fixed[1]),
                                             _mm256_unpacklo_epi8(added, zero));
@@ -77,118 +78,128 @@ struct PlaneGroup {
     }
   }
 
-  // In two loops: the codes have registers to themselves, and come back widened by the load.
   template <int kPlanes>
   static void unpack(const uint32_t* const* plane, float base, float step, bool around_caches,
                      float* y) {
-    alignas(32) uint8_t codes[kPlaneGroup];
-    for_each_word<kPlanes>(plane,
-                           [&](int word, __m256i bytes) { store(codes + 32 * word, bytes); });
-    widen(base, step, around_caches, y, [&](int i) {
-      return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes + i)));
+    const __m256i zero = _mm256_setzero_si256();
+    for_each_32<kPlanes>(plane, around_caches, y, [&](__m256i codes, auto store_at) {
+      widen(base, step, _mm256_unpacklo_epi8(codes, zero), _mm256_unpackhi_epi8(codes, zero),
+            store_at);
     });
   }
 
   template <int kPlanes>
   static void unpack_dithered(const uint32_t* const* plane, int n_missing, const uint8_t* noise,
                               float base, float step, bool around_caches, float* y) {
-    alignas(32) uint16_t codes[kPlaneGroup];
+    constexpr auto kStep = static_cast<char>(16 * kDitherStep);
     const __m128i missing = _mm_cvtsi32_si128(n_missing);
-    const __m256i ones = _mm256_set1_epi8(-1);
-    for_each_word<kPlanes>(plane, [&](int word, __m256i bytes) {
-      // Halves of 64 bits, as interleaving needs them to leave its result in order.
-      const __m256i below = in_halves(_mm256_xor_si256(load(noise + 32 * word), ones));
-      const __m256i code = in_halves(_mm256_sll_epi16(bytes, missing));
-      store(codes + 32 * word, _mm256_unpacklo_epi8(below, code));
-      store(codes + 32 * word + 16, _mm256_unpackhi_epi8(below, code));
-    });
-    widen(base, step, around_caches, y, [&](int i) {
-      return _mm256_cvtepu16_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(codes + i)));
+    // 255 minus the noise, and how it goes on in the next 16 values.
+    const __m256i first = _mm256_loadu2_m128i(reinterpret_cast<const __m128i*>(noise + 128),
+                                              reinterpret_cast<const __m128i*>(noise));
+    __m256i below = _mm256_xor_si256(first, _mm256_set1_epi8(-1));
+    for_each_32<kPlanes>(plane, around_caches, y, [&](__m256i codes, auto store_at) {
+      if (kPlanes < kMaxPlanes) codes = _mm256_sll_epi16(codes, missing);
+      widen(base, step, _mm256_unpacklo_epi8(below, codes), _mm256_unpackhi_epi8(below, codes),
+            store_at);
+      below = _mm256_sub_epi8(below, _mm256_set1_epi8(kStep));
     });
   }
 
+  static void copy_around_caches(int64_t n_groups, const uint32_t* from, uint32_t* to) {
+    const bool is_aligned = reinterpret_cast<uintptr_t>(to) % sizeof(__m256i) == 0;
+    for (int64_t g = 0; g < n_groups; ++g) {
+      const __m256i group = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from) + g);
+      __m256i* place = reinterpret_cast<__m256i*>(to) + g;
+      is_aligned ? _mm256_stream_si256(place, group) : _mm256_storeu_si256(place, group);
+    }
+  }
   // After stores around the caches, before another thread may read.
   static void finish_stores() { _mm_sfence(); }
 
  private:
-  static __m256i load(const uint8_t* x) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
-  }
-  static void store(void* x, __m256i v) { _mm256_store_si256(static_cast<__m256i*>(x), v); }
-  static __m256i in_halves(__m256i v) { return _mm256_permute4x64_epi64(v, 0xd8); }
-
-  // body(word, codes): of 32 values each time.
+  // body(codes, store_at) for the codes, a byte each, of values i to i + 15 and, in the upper half,
+  // 128 + i to 128 + i + 15. store_at(k, v) stores v from value i + k on.
   template <int kPlanes, class Body>
-  static void for_each_word(const uint32_t* const* plane, Body body) {
-    if constexpr (kPlanes <= 6) {
-      for (int word = 0; word < 8; ++word) body(word, add_bits<kPlanes>(plane, word));
+  static void for_each_32(const uint32_t* const* plane, bool around_caches, float* y, Body body) {
+    __m256i codes[8];
+    codes_of<kPlanes>(plane, codes);
+    const bool is_aligned = reinterpret_cast<uintptr_t>(y) % sizeof(__m256) == 0;
+    if (around_caches && is_aligned) {
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) {
+        body(codes[i], [&](int k, __m256 v) { _mm256_stream_ps(y + 16 * i + k, v); });
+      }
     } else {
-      constexpr int kMissing = 8 - kPlanes;
-      Vec words[8] = {};
 #pragma GCC unroll 8
-      for (int p = kMissing; p < 8; ++p) std::memcpy(&words[p], plane[p - kMissing], 32);
-      transpose(words);
-#pragma GCC unroll 8
-      for (int word = 0; word < 8; ++word) {
-        body(word, transpose_bits(_mm256_castps_si256(words[word])));
+      for (int i = 0; i < 8; ++i) {
+        body(codes[i], [&](int k, __m256 v) { _mm256_storeu_ps(y + 16 * i + k, v); });
       }
     }
   }
 
-  // codes(i): of values i to i + 7.
-  template <class Codes>
-  static void widen(float base, float step, bool around_caches, float* y, Codes codes) {
+  // From codes of 16 bits: values 0-7 and 128-135, then 8-15 and 136-143.
+  template <class StoreAt>
+  static void widen(float base, float step, __m256i low, __m256i high, StoreAt store_at) {
     const __m256 offset = _mm256_set1_ps(base), factor = _mm256_set1_ps(step);
-    const auto value = [&](int i) {
-      return _mm256_add_ps(offset, _mm256_mul_ps(factor, _mm256_cvtepi32_ps(codes(i))));
+    const auto store_eight = [&](int k, __m128i codes) {
+      // The product is exact: fused or not, the sum is the same.
+      const __m256 code = _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(codes));
+      store_at(k, _mm256_fmadd_ps(factor, code, offset));
     };
-    const bool is_aligned = reinterpret_cast<uintptr_t>(y) % sizeof(__m256) == 0;
-    if (around_caches && is_aligned) {
-#pragma GCC unroll 4
-      for (int i = 0; i < kPlaneGroup; i += 8) _mm256_stream_ps(y + i, value(i));
-    } else {
-#pragma GCC unroll 4
-      for (int i = 0; i < kPlaneGroup; i += 8) _mm256_storeu_ps(y + i, value(i));
-    }
+    store_eight(0, _mm256_castsi256_si128(low));
+    store_eight(8, _mm256_castsi256_si128(high));
+    store_eight(128, _mm256_extracti128_si256(low, 1));
+    store_eight(136, _mm256_extracti128_si256(high, 1));
   }
 
-  // The codes of 32 values, a byte each.
+  // Planes are rows of bits of codes, the least significant first; those that there are not are
+  // zero, and what they would do is left out by the compiler. In every byte of the eight rows, 8 x
+  // 8 bits are transposed: row k then has the codes of values k, 8 + k, 16 + k, ...
+  using Row = uint64_t __attribute__((vector_size(32)));
+
   template <int kPlanes>
-  static __m256i add_bits(const uint32_t* const* plane, int word) {
-    const __m256i byte_of_word =
-        _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
-    const __m256i bit_of_byte = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201));
-    __m256i codes = _mm256_setzero_si256();
+  static void codes_of(const uint32_t* const* plane, __m256i* codes) {
+    Row row[8] = {};
 #pragma GCC unroll 8
-    for (int p = 0; p < kPlanes; ++p) {
-      const __m256i words = _mm256_set1_epi32(static_cast<int32_t>(plane[p][word]));
-      const __m256i bits = _mm256_and_si256(_mm256_shuffle_epi8(words, byte_of_word), bit_of_byte);
-      const __m256i is_set = _mm256_cmpeq_epi8(bits, bit_of_byte);  // -1 where it is
-      codes = _mm256_sub_epi8(_mm256_add_epi8(codes, codes), is_set);
+    for (int p = 0; p < kPlanes; ++p) std::memcpy(&row[kPlanes - 1 - p], plane[p], sizeof(Row));
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) swap_bits<1>(row[i], row[i + 1], 0x5555555555555555);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      swap_bits<2>(row[i / 2 * 4 + i % 2], row[i / 2 * 4 + i % 2 + 2], 0x3333333333333333);
     }
-    return codes;
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) swap_bits<4>(row[i], row[i + 4], 0x0f0f0f0f0f0f0f0f);
+    // Then bytes: two rows, four and eight beside each other.
+    __m256i two[8], four[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const auto a = reinterpret_cast<__m256i>(row[2 * i]);
+      const auto b = reinterpret_cast<__m256i>(row[2 * i + 1]);
+      two[i] = _mm256_unpacklo_epi8(a, b);
+      two[i + 4] = _mm256_unpackhi_epi8(a, b);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4;
+         ++i) {  // values from 64 * (i / 2) on; rows 4 * (i % 2) to 4 * (i % 2) + 3
+      four[i] = _mm256_unpacklo_epi16(two[i / 2 * 4 + i % 2 * 2], two[i / 2 * 4 + i % 2 * 2 + 1]);
+      four[i + 4] =
+          _mm256_unpackhi_epi16(two[i / 2 * 4 + i % 2 * 2], two[i / 2 * 4 + i % 2 * 2 + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const int from = i / 2 * 2 + i % 2 * 4;
+      codes[2 * i] = _mm256_unpacklo_epi32(four[from], four[from + 1]);
+      codes[2 * i + 1] = _mm256_unpackhi_epi32(four[from], four[from + 1]);
+    }
   }
 
-  // The same from one word of each of eight planes, the most significant first.
-  static __m256i transpose_bits(__m256i words) {
-    // Byte j of each word together, the least significant plane first: 8 x 8 bits in each 64.
-    const __m256i bytes_together =
-        _mm256_setr_epi8(12, 8, 4, 0, 13, 9, 5, 1, 14, 10, 6, 2, 15, 11, 7, 3, 12, 8, 4, 0, 13, 9,
-                         5, 1, 14, 10, 6, 2, 15, 11, 7, 3);
-    const __m256i halves_together = _mm256_setr_epi32(4, 0, 5, 1, 6, 2, 7, 3);
-    __m256i v =
-        _mm256_permutevar8x32_epi32(_mm256_shuffle_epi8(words, bytes_together), halves_together);
-    v = swap_bits<7>(v, 0x00aa00aa00aa00aa);
-    v = swap_bits<14>(v, 0x0000cccc0000cccc);
-    return swap_bits<28>(v, 0x00000000f0f0f0f0);
-  }
-
-  // Swaps the bits of `mask` with those kDistance above them.
+  // Swaps the bits of b that `mask` has with those kDistance above them in a.
   template <int kDistance>
-  static __m256i swap_bits(__m256i v, int64_t mask) {
-    const __m256i differ = _mm256_and_si256(_mm256_xor_si256(v, _mm256_srli_epi64(v, kDistance)),
-                                            _mm256_set1_epi64x(mask));
-    return _mm256_xor_si256(_mm256_xor_si256(v, differ), _mm256_slli_epi64(differ, kDistance));
+  static void swap_bits(Row& a, Row& b, uint64_t mask) {
+    const Row differ = ((a >> kDistance) ^ b) & mask;
+    b ^= differ;
+    a ^= differ << kDistance;
   }
 };
 

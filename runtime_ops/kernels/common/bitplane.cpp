@@ -12,18 +12,13 @@ namespace daf::DAF_ISA {
 namespace {
 
 constexpr int64_t kCost = 2;  // of a value, in additions
-
-// Group `g` of a run. The pointer of a plane that there is not stays null.
-template <int kPlanes>
-void planes_of(const BitPlanes& run, int64_t g, uint32_t** plane) {
-  for (int p = 0; p < kPlanes; ++p) plane[p] = run.plane[p] + g * (kPlaneGroupBytes / 4);
-}
+constexpr int64_t kGroupWords = kPlaneGroupBytes / 4;
 
 template <int kPlanes>
 void decode_group(const BitPlanes& from, int64_t g, bool around_caches, float* y) {
   const Header h = Header::of(from.headers[g]);
-  uint32_t* plane[kMaxPlanes] = {};
-  planes_of<kPlanes>(from, g, plane);
+  const uint32_t* plane[kMaxPlanes] = {};
+  for (int p = 0; p < kPlanes; ++p) plane[p] = from.plane[p] + g * kGroupWords;
   if (from.dither.is_taken_off && kPlanes > 0) {
     PlaneGroup::unpack_dithered<kPlanes>(
         plane, from.bits - kPlanes, lattice_noise(from.dither, static_cast<uint32_t>(g)),
@@ -34,64 +29,94 @@ void decode_group(const BitPlanes& from, int64_t g, bool around_caches, float* y
   }
 }
 
-// 4 KB ahead: processors do not look beyond the end of a page for what to load next.
-constexpr int64_t kGroupsAhead = 4;
+struct Range {
+  float minimum, maximum;  // an infinite maximum where one of the values is not finite
+};
 
-void prefetch_group(const float* x) {
-  constexpr int64_t kLineFloats = 16;
-  for (int64_t i = 0; i < kPlaneGroup; i += kLineFloats) __builtin_prefetch(x + i);
+Range range_of(const float* x) {
+  Range range;
+  if (!PlaneGroup::find_range(x, &range.minimum, &range.maximum)) return {0, HUGE_VALF};
+  return range;
 }
 
-// As PlaneGroup::find_range(), from what is known. A NaN is beyond both infinities.
-bool take_range(const OrderedRange& range, float* minimum, float* maximum) {
+// A NaN is beyond both infinities.
+Range range_of(const OrderedRange& range) {
   const auto value = [](uint32_t key) {
     return float_of_bits(key >> 31 != 0 ? key & 0x7fffffff : ~key);
   };
-  *minimum = value(~range.not_minimum), *maximum = value(range.maximum);
-  return std::isfinite(*minimum) && std::isfinite(*maximum);
+  const float minimum = value(~range.not_minimum), maximum = value(range.maximum);
+  if (!std::isfinite(minimum) || !std::isfinite(maximum)) return {0, HUGE_VALF};
+  return {minimum, maximum};
 }
 
-// 256 values of x to encode group g of `to`; `range` null: not known. True when the group has to be
-// kept exact.
+constexpr int64_t kGroupsAtOnce = 8;
+
+// Planes start where pages do, so the same group of all of them competes for the same few places in
+// the caches: groups are made beside that, and brought to one plane after the other.
 template <int kBits>
-bool encode_group(const float* x, const OrderedRange* range, const BitPlanes& to, int64_t g) {
-  float minimum, maximum;
-  Header header = {0, 0, true};
-  if (range != nullptr ? take_range(*range, &minimum, &maximum)
-                       : PlaneGroup::find_range(x, &minimum, &maximum)) {
-    header = Header::of_range(minimum, maximum, kBits);
+int64_t encode_groups(const float* x, int64_t n_groups, const OrderedRange* ranges,
+                      bool around_caches, const BitPlanes& to, int64_t first) {
+  Range range[kGroupsAtOnce] = {};
+  for (int64_t g = 0; g < n_groups; ++g) {
+    range[g] = ranges != nullptr ? range_of(ranges[g]) : range_of(x + g * kPlaneGroup);
   }
-  to.headers[g] = header.packed();
-  uint32_t* plane[kMaxPlanes] = {};
-  planes_of<kBits>(to, g, plane);
-  if (header.is_exact) {
-    for (int p = 0; p < kBits; ++p) std::memset(plane[p], 0, kPlaneGroupBytes);
-  } else {
-    PlaneGroup::pack<kBits>(x, header.minimum, header.inverse(),
-                            lattice_noise(to.dither, static_cast<uint32_t>(g)), plane);
+  float minimum[kGroupsAtOnce], inverse[kGroupsAtOnce];
+  uint32_t packed[kGroupsAtOnce];
+  for (int64_t g = 0; g < kGroupsAtOnce; ++g) {
+    const Header header = Header::of_range(range[g].minimum, range[g].maximum, kBits);
+    minimum[g] = header.minimum;
+    inverse[g] = header.inverse();
+    packed[g] = header.packed();
   }
-  return header.is_exact;
+  alignas(64) uint32_t made[std::max(kBits, 1)][kGroupsAtOnce * kGroupWords];
+  int64_t n_exact = 0;
+  for (int64_t g = 0; g < n_groups; ++g) {
+    uint32_t* plane[kMaxPlanes] = {};
+    for (int p = 0; p < kBits; ++p) plane[p] = made[p] + g * kGroupWords;
+    to.headers[first + g] = packed[g];
+    if ((packed[g] & kExactGroup) != 0) {
+      for (int p = 0; p < kBits; ++p) std::memset(plane[p], 0, kPlaneGroupBytes);
+      ++n_exact;
+    } else {
+      PlaneGroup::pack<kBits>(x + g * kPlaneGroup, minimum[g], inverse[g],
+                              lattice_noise(to.dither, static_cast<uint32_t>(first + g)), plane);
+    }
+  }
+  for (int p = 0; p < kBits; ++p) {
+    uint32_t* plane = to.plane[p] + first * kGroupWords;
+    if (n_groups < kGroupsAtOnce) {
+      std::copy_n(made[p], n_groups * kGroupWords, plane);
+    } else if (around_caches) {
+      PlaneGroup::copy_around_caches(kGroupsAtOnce, made[p], plane);
+    } else {
+      std::memcpy(plane, made[p], sizeof(made[p]));  // of a size that is known
+    }
+  }
+  return n_exact;
 }
 
 template <int kBits>
-int64_t encode(int64_t n, const float* x, const OrderedRange* ranges, const BitPlanes& to) {
+int64_t encode(int64_t n, const float* x, const OrderedRange* ranges, bool around_caches,
+               const BitPlanes& to) {
   std::atomic<int64_t> n_exact{0};
-  const int64_t n_groups = (n + kPlaneGroup - 1) / kPlaneGroup;
+  const int64_t n_groups = (n + kPlaneGroup - 1) / kPlaneGroup, n_whole = n / kPlaneGroup;
   for_each_range(n_groups, kCost * kPlaneGroup, [&](int64_t from, int64_t last) {
     int64_t found = 0;
-    for (int64_t g = from; g < last; ++g) {
-      const float* values = x + g * kPlaneGroup;
-      if ((g + kGroupsAhead + 1) * kPlaneGroup <= n) {
-        prefetch_group(values + kGroupsAhead * kPlaneGroup);
+    for (int64_t first = from, end; first < last; first = end) {
+      const OrderedRange* of_these = ranges != nullptr ? ranges + first : nullptr;
+      const float* values = x + first * kPlaneGroup;
+      if (first < n_whole) {
+        end = std::min({last, n_whole, first + kGroupsAtOnce});
+        found += encode_groups<kBits>(values, end - first, of_these, around_caches, to, first);
+      } else {  // filled up with the first value: it does not change the range
+        end = first + 1;
+        float padded[kPlaneGroup];
+        std::fill(std::copy_n(values, n - first * kPlaneGroup, padded), padded + kPlaneGroup,
+                  values[0]);
+        found += encode_groups<kBits>(padded, 1, of_these, around_caches, to, first);
       }
-      float padded[kPlaneGroup];
-      const int64_t count = std::min(kPlaneGroup, n - g * kPlaneGroup);
-      if (count < kPlaneGroup) {  // with the first value: it does not change the range
-        std::fill(std::copy_n(values, count, padded), padded + kPlaneGroup, values[0]);
-        values = padded;
-      }
-      found += encode_group<kBits>(values, ranges != nullptr ? ranges + g : nullptr, to, g);
     }
+    if (around_caches) PlaneGroup::finish_stores();
     n_exact += found;
   });
   return n_exact;
@@ -118,7 +143,7 @@ void decode(const BitPlanes& from, int64_t first, int64_t n, bool around_caches,
   });
 }
 
-using Encode = int64_t (*)(int64_t, const float*, const OrderedRange*, const BitPlanes&);
+using Encode = int64_t (*)(int64_t, const float*, const OrderedRange*, bool, const BitPlanes&);
 using Decode = void (*)(const BitPlanes&, int64_t, int64_t, bool, float*);
 constexpr Encode kEncode[] = {encode<0>, encode<1>, encode<2>, encode<3>, encode<4>,
                               encode<5>, encode<6>, encode<7>, encode<8>};
@@ -146,9 +171,8 @@ bool bitplane_should_dither(int bits, int64_t n, const float* x) {
   int64_t n_values = 0, spread = 0;  // of f (1 - f), in 1/256 squared
   for (int64_t k = 0; k < n_sampled; ++k) {
     const float* group = x + k * n_groups / n_sampled * kPlaneGroup;
-    float minimum, maximum;
-    if (!PlaneGroup::find_range(group, &minimum, &maximum)) continue;
-    const Header header = Header::of_range(minimum, maximum, bits);
+    const Range range = range_of(group);
+    const Header header = Header::of_range(range.minimum, range.maximum, bits);
     if (header.is_exact || header.scale == 0) continue;
     for (int64_t i = 0; i < kPlaneGroup; ++i) {
       const auto fixed = std::lrint((group[i] - header.minimum) * header.inverse());
@@ -159,24 +183,21 @@ bool bitplane_should_dither(int bits, int64_t n, const float* x) {
   return n_values == 0 || 12 * spread > 256 * 256 * n_values;
 }
 
-int64_t bitplane_encode(int64_t n, const float* x, const BitPlanes& to) {
-  return DAF_ISA::bitplane_encode_ranges(n, x, nullptr, to);
+int64_t bitplane_encode(int64_t n, const float* x, bool around_caches, const BitPlanes& to) {
+  return DAF_ISA::bitplane_encode_ranges(n, x, nullptr, around_caches, to);
 }
 
 int64_t bitplane_encode_ranges(int64_t n, const float* x, const OrderedRange* ranges,
-                               const BitPlanes& to) {
-  return kEncode[to.bits](n, x, ranges, to);
+                               bool around_caches, const BitPlanes& to) {
+  return kEncode[to.bits](n, x, ranges, around_caches, to);
 }
 
 int64_t bitplane_headers(const Dither& dither, int64_t n_groups, int bits,
                          const OrderedRange* ranges, uint32_t* headers, GroupCode* codes) {
   int64_t n_exact = 0;
   for (int64_t g = 0; g < n_groups; ++g) {
-    float minimum, maximum;
-    Header header = {0, 0, true};
-    if (take_range(ranges[g], &minimum, &maximum)) {
-      header = Header::of_range(minimum, maximum, bits);
-    }
+    const Range range = range_of(ranges[g]);
+    const Header header = Header::of_range(range.minimum, range.maximum, bits);
     headers[g] = header.packed();
     n_exact += header.is_exact;
     codes[g] = {header.minimum, header.is_exact ? -1.0f : header.inverse(),

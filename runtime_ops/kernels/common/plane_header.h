@@ -34,18 +34,21 @@ struct Header {
   // Below this, 2^16 / scale would overflow. What it cannot resolve is smaller than 2^-110.
   static constexpr float kSmallestScale = 0x1p-110f;
 
+  // Without branches: the compiler makes several at once. A maximum of infinity marks the group.
   static Header of_range(float minimum, float maximum, int bits) {
     // bfloat16 is the upper half of a float. Towards -inf is up in magnitude for a negative number.
     // Adding 0 makes a zero positive: which one is found first varies, and the sign marks a group.
     const uint32_t m = bits_of_float(minimum + 0.0f);
-    const bool is_negative = m >> 31 != 0;
-    const float rounded_minimum = float_of_bits((is_negative ? m + 0xffff : m) & 0xffff0000);
+    const uint32_t up_if_negative = static_cast<uint32_t>(static_cast<int32_t>(m) >> 31) & 0xffff;
+    const float rounded_minimum = float_of_bits((m + up_if_negative) & 0xffff0000);
     const float last_code = static_cast<float>((1 << std::max(bits, 1)) - 1);
-    float scale = (maximum - rounded_minimum) / last_code + 0.0f;
-    if (scale > 0) scale = std::max(scale, kSmallestScale);
-    scale = float_of_bits((bits_of_float(scale) + 0xffff) & 0xffff0000);
-    const bool is_finite = std::isfinite(rounded_minimum + scale * last_code);
-    return {rounded_minimum, scale, !is_finite};
+    const float exact_scale = (maximum - rounded_minimum) / last_code + 0.0f;
+    const float large_enough = exact_scale < kSmallestScale ? kSmallestScale : exact_scale;
+    const float some_scale = exact_scale > 0 ? large_enough : exact_scale;
+    const float scale = float_of_bits((bits_of_float(some_scale) + 0xffff) & 0xffff0000);
+    const uint32_t largest = bits_of_float(rounded_minimum + scale * last_code);
+    constexpr uint32_t kInfinity = 0x7f800000;
+    return {rounded_minimum, scale, (largest & kInfinity) == kInfinity};
   }
 
   // From values to codes with 8 fractional bits.

@@ -4,6 +4,7 @@
 
 #include <arm_neon.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "runtime_ops/kernels/kernels.h"
@@ -75,6 +76,9 @@ struct PlaneGroup {
     });
   }
 
+  static void copy_around_caches(int64_t n_groups, const uint32_t* from, uint32_t* to) {
+    std::copy_n(from, n_groups * (kPlaneGroupBytes / 4), to);
+  }
   static void finish_stores() {}
 
  private:

@@ -3,6 +3,7 @@
 // multiply-add (see CMakeLists.txt).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -59,6 +60,9 @@ struct PlaneGroup {
     }
   }
 
+  static void copy_around_caches(int64_t n_groups, const uint32_t* from, uint32_t* to) {
+    std::copy_n(from, n_groups * (kPlaneGroupBytes / 4), to);
+  }
   static void finish_stores() {}
 
  private:

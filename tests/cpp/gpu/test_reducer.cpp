@@ -152,7 +152,7 @@ struct Planes {
       BitPlanes to = {bits, start, {}, dither_at(k * groups_per_piece)};
       for (int p = 0; p < bits; ++p) to.plane[p] = start + groups_per_piece * (1 + 8 * p);
       bitplane_encode(std::min(piece_values, n - k * piece_values), x.data() + k * piece_values,
-                      to);
+                      false, to);
       pieces.push_back(to);
     }
     all = {bits, bits, groups_per_piece, {}, 0, n, {}};

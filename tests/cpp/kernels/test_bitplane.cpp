@@ -19,7 +19,7 @@ struct Encoded {
       planes[p].assign(n_groups() * 8, 0xdeadbeef);
       run.plane[p] = planes[p].data();
     }
-    n_exact = bitplane_encode(n, x.data(), run);
+    n_exact = bitplane_encode(n, x.data(), false, run);
     expect_the_same_with_given_ranges(x);
   }
 
@@ -33,7 +33,7 @@ struct Encoded {
       planes_again[p].assign(n_groups() * 8, 0xdeadbeef);
       to.plane[p] = planes_again[p].data();
     }
-    EXPECT_EQ(bitplane_encode_ranges(n, x.data(), ranges.data(), to), n_exact);
+    EXPECT_EQ(bitplane_encode_ranges(n, x.data(), ranges.data(), false, to), n_exact);
     EXPECT_EQ(again, headers);
     EXPECT_EQ(planes_again, planes);
   }
@@ -222,14 +222,27 @@ TEST(BitPlane, RangesAreWhatTheWholeIs) {
 }
 
 TEST(BitPlane, WritingAroundTheCachesChangesNothing) {
-  const Floats x = random_floats(3000, 6);
+  const Floats x = random_floats(5000, 6);
   for (int bits = 1; bits <= 8; ++bits) {
     const Encoded encoded(bits, x);
     for (const int64_t shift : {0, 1}) {  // not aligned for one of them
-      alignas(64) float y[3008] = {};
-      bitplane_decode(encoded.run, bits, 0, 3000, true, y + shift);
-      EXPECT_EQ(Floats(y + shift, y + shift + 3000), encoded.decode());
-      EXPECT_EQ(y[3000 + shift], 0);
+      alignas(64) float y[5008] = {};
+      bitplane_decode(encoded.run, bits, 0, 5000, true, y + shift);
+      EXPECT_EQ(Floats(y + shift, y + shift + 5000), encoded.decode());
+      EXPECT_EQ(y[5000 + shift], 0);
+    }
+    alignas(32) uint32_t planes[kMaxPlanes][21 * 8];
+    std::vector<uint32_t> headers(20);
+    BitPlanes to = {bits, headers.data(), {}, encoded.run.dither};
+    for (int p = 0; p < bits; ++p) {
+      std::fill_n(planes[p], 21 * 8, 0xdeadbeef);
+      to.plane[p] = planes[p];
+    }
+    bitplane_encode(5000, x.data(), true, to);
+    EXPECT_EQ(headers, encoded.headers);
+    for (size_t p = 0; p < static_cast<size_t>(bits); ++p) {
+      EXPECT_EQ(std::vector<uint32_t>(planes[p], planes[p] + 20 * 8), encoded.planes[p]);
+      EXPECT_EQ(planes[p][20 * 8], 0xdeadbeef);
     }
   }
 }

@@ -17,7 +17,7 @@ Floats through_kernel(const Floats& x, int bits, StochasticRounding rounding) {
   run.dither.is_taken_off = bitplane_should_dither(bits, n, x.data());
   for (int p = 0; p < bits; ++p)
     run.plane[p] = words.data() + static_cast<size_t>(p) * n_groups * 8;
-  bitplane_encode(n, x.data(), run);
+  bitplane_encode(n, x.data(), false, run);
   Floats y(x.size());
   bitplane_decode(run, bits, 0, n, false, y.data());
   return y;
