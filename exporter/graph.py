@@ -62,6 +62,13 @@ class GraphEditor:
         self._copy_provenance(node)
         return node
 
+    def repeat(self, node: Node, first: Node) -> Node:
+        """The operator of `node` once more, with another first input of the same shape."""
+        again = self.graph.call_function(node.target, (first, *node.args[1:]), node.kwargs)  # type: ignore[arg-type]
+        again.meta["val"] = node.meta["val"]
+        self._copy_provenance(again)
+        return again
+
     def item(self, node: Node, index: int) -> Node:
         item = self.graph.call_function(operator.getitem, (node, index))
         item.meta["val"] = node.meta["val"][index]

@@ -27,6 +27,7 @@ from daf.exporter.load import ModelFile
 from daf.exporter.lower import PREDICT, TRAIN, LoweredProgram, check_operators, lower, to_edge
 from daf.exporter.passes.convert_elementwise import convert_elementwise
 from daf.exporter.passes.convert_to_daf import convert_to_daf
+from daf.exporter.passes.fold_gates import fold_gates
 from daf.exporter.passes.fold_heads import fold_heads
 from daf.exporter.passes.fold_transposes import fold_transposes
 from daf.exporter.passes.fuse_activation import fuse_activation
@@ -36,6 +37,7 @@ from daf.exporter.passes.fuse_gemm_terms import fuse_gemm_terms
 from daf.exporter.passes.fuse_masked_softmax import fuse_masked_softmax
 from daf.exporter.passes.fuse_silu_backward import fuse_silu_backward
 from daf.exporter.passes.remove_noops import remove_noops
+from daf.exporter.passes.repeat_expands import repeat_expands
 from daf.exporter.plan_update import Update, UpdatePlan, plan_update
 from daf.exporter.schemes import (
     DEFAULT_BITS,
@@ -125,7 +127,12 @@ def plan(export: Export) -> None:
 
 
 def find_saved_activations(export: Export) -> None:
-    export.saved = find_saved(export.programs[TRAIN])
+    """After what need not be saved is not."""
+    program = export.programs[TRAIN]
+    repeat_expands(program)
+    if export.options.activations == "daf":
+        fold_gates(program)
+    export.saved = find_saved(program)
 
 
 def assign(export: Export) -> None:

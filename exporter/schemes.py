@@ -32,7 +32,7 @@ daf = torch.ops.daf
 
 ActivationMode = Literal["fp32", "daf", "division"]
 
-STORE_SCHEMA = 3  # of the plan, the recipes and the encoding; as kStoreSchema in runtime_ops/session/manifest.h
+STORE_SCHEMA = 4  # of the plan, the recipes and the encoding; as kStoreSchema in runtime_ops/session/manifest.h
 DEFAULT_BITS = 2  # on average
 # Where rounding does not average out (docs/benchmarks.md). A depthwise convolution sums over one channel: MobileNetV2
 # on CIFAR-10 lost 16 points with 2 bits, 9 with 3, and 1 with 4. What attention and its surroundings store are factors
@@ -85,6 +85,7 @@ class AssignedScheme:
     n_terms: int = 1  # whole tensors that are read to get the value back
     map: MapEncoding | None = None  # of division
     bits: int | None = None  # of planes, where the mode fixes them
+    are_probabilities: bool = False
 
     @property
     def name(self) -> str:
@@ -195,7 +196,7 @@ def _compress(
             return AssignedScheme(activation, "derive", mask, derivation, n_terms=n_terms)
     if derivatives and len(readers) == 1 and reads_for_derivative(readers[0], node):
         return AssignedScheme(activation, "planes", derivative_for=readers[0])
-    return AssignedScheme(activation, "planes", mask)
+    return AssignedScheme(activation, "planes", mask, are_probabilities=node.target is daf.softmax.default)
 
 
 def backward_readers(node: Node) -> Iterator[Node]:

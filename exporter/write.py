@@ -160,6 +160,7 @@ def _store(export: Export, bits: dict[str, int]) -> dict[str, Any]:
                 "bits": bits[entry.activation.name],
                 "min_bits": 1,
                 "sensitivity": export.sensitivity(entry),
+                **({"probabilities": True} if entry.are_probabilities else {}),
                 **({} if entry.map is None else {"map": asdict(entry.map)}),
             }
             for entry in export.store.entries

@@ -359,8 +359,8 @@ size_t store_bytes(const std::vector<int64_t>& n_elements, const std::vector<int
                    const Maps& maps) {
   std::vector<StoreEntry> plan;
   for (size_t i = 0; i < n_elements.size() && i < bits.size(); ++i) {
-    plan.push_back(
-        {"", n_elements[i], bits[i], 1, 1.0, i < maps.size() ? map_of(maps[i]) : MapEncoding()});
+    plan.push_back({"", n_elements[i], bits[i], 1, 1.0,
+                    i < maps.size() ? map_of(maps[i]) : MapEncoding(), false});
   }
   return ActivationStore::planned_bytes(plan);
 }
@@ -371,7 +371,7 @@ std::vector<int> fit_bits_into(const std::vector<int64_t>& n_elements,
   std::vector<StoreEntry> plan;
   for (size_t i = 0; i < n_elements.size() && i < sensitivities.size(); ++i) {
     plan.push_back({"", n_elements[i], kMaxPlanes, 1, sensitivities[i],
-                    i < maps.size() ? map_of(maps[i]) : MapEncoding()});
+                    i < maps.size() ? map_of(maps[i]) : MapEncoding(), false});
   }
   const size_t page_bytes = StoreOptions().page_bytes;
   return fit_bits(plan, page_bytes, limit_bytes / page_bytes);
@@ -385,7 +385,7 @@ py::array_t<float> store_and_read(const py::array& x, int bits, int read_bits,
     throw DafError(Exit::kUsage, "cannot store an array: input 'x' must be float32, found " +
                                      view.spec.type_and_shape() + "; convert it with astype()");
   }
-  const std::vector<StoreEntry> plan = {{"x", x.size(), bits, read_bits, 1.0, map_of(map)}};
+  const std::vector<StoreEntry> plan = {{"x", x.size(), bits, read_bits, 1.0, map_of(map), false}};
   StoreOptions options;  // with room for everything to be kept exact
   options.budget_bytes = ActivationStore::planned_bytes(plan) +
                          static_cast<size_t>(x.size()) * sizeof(float) + 2 * options.page_bytes;

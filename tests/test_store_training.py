@@ -192,7 +192,7 @@ def test_a_plan_from_another_version_is_refused(tmp_path: Path) -> None:
     export = export_gradients("cnn_digits", tmp_path, "daf", 2)
     assert export.written is not None
     path = export.written.manifest_path
-    path.write_text(path.read_text().replace('"store": {\n  "schema": 3', '"store": {\n  "schema": 2'))
+    path.write_text(path.read_text().replace('"store": {\n  "schema": 4', '"store": {\n  "schema": 3'))
     with pytest.raises(native.DafError, match="schema 3, the program by 2") as refused:
         open_session(export)
     assert refused.value.exit_code == 5

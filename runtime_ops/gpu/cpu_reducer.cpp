@@ -44,8 +44,8 @@ class CpuReducer final : public Reducer {
     const int64_t end = from.first + from.count;
     for (int64_t piece = from.first / piece_values; piece * piece_values < end; ++piece) {
       const uint32_t* const* parts = from.parts.data() + piece * (1 + from.n_planes);
-      BitPlanes planes = {from.bits, const_cast<uint32_t*>(parts[0]), {}, from.dither};
-      planes.dither.first_group += static_cast<uint32_t>(piece * from.groups_per_piece);
+      BitPlanes planes = {from.bits, const_cast<uint32_t*>(parts[0]), {}, from.coding};
+      planes.coding.first_group += static_cast<uint32_t>(piece * from.groups_per_piece);
       for (int p = 0; p < from.n_planes; ++p) planes.plane[p] = const_cast<uint32_t*>(parts[1 + p]);
       const int64_t start = piece * piece_values;
       const int64_t first = std::max(from.first, start);

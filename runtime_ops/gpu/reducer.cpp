@@ -70,7 +70,7 @@ void Reducer::decode(const Variant& variant, const PlanePieces& from, float* y) 
     PlanePieces part = from;
     part.first = first - start;
     part.count = last - first;
-    part.dither.first_group += static_cast<uint32_t>(piece * from.groups_per_piece);
+    part.coding.first_group += static_cast<uint32_t>(piece * from.groups_per_piece);
     const auto begin = from.parts.begin() + piece * (1 + from.n_planes);
     const int64_t n_pieces = (last - start + piece_values - 1) / piece_values;
     part.parts.assign(begin, begin + n_pieces * (1 + from.n_planes));

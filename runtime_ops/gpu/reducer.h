@@ -74,13 +74,13 @@ struct PlanePieces {
   std::vector<const uint32_t*> parts;
   // The values wanted: `count` from `first` on, 0 being the first value of the first group.
   int64_t first = 0, count = 0;
-  Dither dither;
+  Coding coding;
 
   int64_t n_groups() const { return (first + count + kPlaneGroup - 1) / kPlaneGroup; }
-  bool is_dithered() const { return dither.is_taken_off && n_planes > 0; }
+  bool is_dithered() const { return coding.form == PlaneForm::kDithered && n_planes > 0; }
   // What group g's noise comes from is hash(noise_base() + g * kHashStep), as in plane_noise.h.
   static constexpr uint32_t kHashStep = 0x9e3779b9;
-  uint32_t noise_base() const { return dither.key + dither.first_group * kHashStep; }
+  uint32_t noise_base() const { return coding.key + coding.first_group * kHashStep; }
 };
 
 class Reducer {

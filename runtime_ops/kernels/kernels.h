@@ -319,19 +319,22 @@ void ordered_ranges(int64_t n, int64_t group_size, const float* x, OrderedRange*
 //
 // Codes are rounded with noise: code = floor(t + u), with t = (x - minimum) / scale to the nearest
 // of 8 fractional bits and u of 0, 1/256, ..., 255/256 from (seed, step, tensor, element index)
-// alone. There are two ways to read them, and both are right on average:
+// alone. The forms that a tensor can have (PlaneForm) are all right on average:
 //
+//   plain      t = code: stochastic rounding. With f the fraction of t, the error has a variance of
+//              f (1 - f): 1/6 on average, but nothing for values that are codes, such as zeros.
 //   dithered   t = code - u + 255/512: the noise is taken off again. The error is spread evenly
 //              over one step whatever t was: a variance of 1/12.
-//   plain      t = code: stochastic rounding. With f the fraction of t, a variance of f (1 - f):
-//   1/6
-//              on average, but nothing for values that are codes, as the zeros among probabilities.
+//   rotated    dithered, of the group as a vector turned by a fixed rotation: single values that
+//              are far from all others no longer make the steps of a group wide.
+//   roots      dithered, of the square roots of probabilities: their squares, less the variance of
+//              their errors. Where most are near 0, so are then the errors.
 //
-// Within a group u goes through 0, 101/256, 202/256, ... (mod 1), from a place that is random: each
-// of the 256 numbers comes once, and neighbours have very different ones, so that the errors of
-// what is alike and lies together mostly cancel in a sum. (The squared error of ResNet-18's
-// gradients at 2 bits: plain 0.27, dithered with independent noise 0.13, like this 0.09; at 1 bit
-// 8.3, 1.6 and 0.9.)
+// Within a group u goes through 0, k/256, 2k/256, ... (mod 1), from a place that is random, with
+// one of eight k at random: each of the 256 numbers comes once, and neighbours have very different
+// ones, so that the errors of what is alike and lies together mostly cancel in a sum. (The squared
+// error of ResNet-18's gradients at 2 bits: plain 0.27, dithered with independent noise 0.13, like
+// this 0.09; at 1 bit 8.3, 1.6 and 0.9.)
 //
 // All instruction sets and any number of threads give the same bits. Every prefix of the planes is
 // an encoding too: the planes that are missing read as the middle of what they could have said, and
@@ -343,8 +346,7 @@ inline constexpr int64_t kPlaneGroup = 256;      // values
 inline constexpr int64_t kPlaneGroupBytes = 32;  // of one group in one plane
 inline constexpr int kMaxPlanes = 8;
 inline constexpr uint32_t kExactGroup = 0x80000000;
-inline constexpr uint32_t kDitherStep =
-    101;  // odd, near 256 divided by the square of the golden ratio
+inline constexpr uint32_t kNoiseSteps[] = {75, 97, 101, 107, 149, 155, 159, 181};
 
 struct StochasticRounding {
   uint64_t seed, step;
@@ -353,34 +355,41 @@ struct StochasticRounding {
 // What the noise of all its groups comes from.
 uint32_t noise_key(const StochasticRounding& rounding);
 
-struct Dither {
+enum class PlaneForm { kPlain, kDithered, kRotated, kRoots };
+struct Coding {
   uint32_t key = 0;          // noise_key()
   uint32_t first_group = 0;  // of the tensor, that the planes begin with
-  bool is_taken_off = true;  // by the reader
+  PlaneForm form = PlaneForm::kDithered;
 };
 struct BitPlanes {
   int bits;                     // planes that were made: `scale` belongs to so many
   uint32_t* headers;            // one per group
   uint32_t* plane[kMaxPlanes];  // eight words per group
-  Dither dither;
+  Coding coding;
 };
-// Which of the two ways to read has the smaller error, from a sample of x.
-bool bitplane_should_dither(int bits, int64_t n, const float* x);
+// The form with the smallest error, from a sample of x. `error` is that of values, squared, for an
+// error of 1, squared, of what the form has codes of.
+struct ChosenForm {
+  PlaneForm form;
+  float error;
+};
+ChosenForm bitplane_choose_form(int bits, bool are_probabilities, int64_t n, const float* x);
 // x[0] is the first value of the first group. Returns how many groups were marked. `around_caches`:
 // x is part of something larger than them, so what is written need not be there.
 int64_t bitplane_encode(int64_t n, const float* x, bool around_caches, const BitPlanes& to);
-// The same with the ranges of the groups given, as ordered_ranges() finds them: the same bits.
+// The same with the ranges of the groups given, as ordered_ranges() finds them: the same bits. Only
+// plain and dithered forms have use for them.
 int64_t bitplane_encode_ranges(int64_t n, const float* x, const OrderedRange* ranges,
                                bool around_caches, const BitPlanes& to);
 // For a device that packs by itself: what scalar/plane_group.h calls minimum and inverse of a
-// group, and the place in the lattice where its noise begins. `inverse` is negative when the group
-// is marked.
+// group, and of its noise: value i has (start + i) * step mod 256. `inverse` is negative when the
+// group is marked.
 struct GroupCode {
   float minimum, inverse;
-  uint32_t noise_start, unused;
+  uint32_t noise_start, noise_step;
 };
 // Headers and codes of groups with these ranges. Returns how many were marked.
-int64_t bitplane_headers(const Dither& dither, int64_t n_groups, int bits,
+int64_t bitplane_headers(const Coding& coding, int64_t n_groups, int bits,
                          const OrderedRange* ranges, uint32_t* headers, GroupCode* codes);
 // y[0, n) from value `first` of the group that `from` starts with, by the first `n_planes` planes.
 // What belongs to a marked group is not written. `around_caches` as above, for y.

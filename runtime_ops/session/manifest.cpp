@@ -177,6 +177,7 @@ StoreEntry parse_store_entry(const JsonFields& fields) {
     fields.fail("sensitivity", "must be a number of at least 0");
   }
   if (fields.find("map") != nullptr) entry.map = parse_map(fields, entry.n_elements);
+  entry.are_probabilities = fields.boolean("probabilities", false);
   return entry;
 }
 

@@ -39,6 +39,7 @@ struct StoreEntry {
   // C: the error of the gradient is C / (2^bits - 1)^2. The unit does not matter; >= 0.
   double sensitivity = 1;
   MapEncoding map = {};
+  bool are_probabilities = false;  // none is negative, and most are small
 };
 
 struct StoreOptions {
@@ -118,7 +119,8 @@ class ActivationStore {
   // planes are dropped between them.
   void read(int id, int64_t first, int64_t count, float* out) const;
 
-  // The mean over its groups or maps of the square of maximum - minimum; exact ones do not count.
+  // The mean over its groups or maps of the square of maximum - minimum, of what there are codes
+  // of, for an error of the values like that of plain ones; exact groups do not count.
   double mean_square_range(int id) const;
 
   void release(int id);

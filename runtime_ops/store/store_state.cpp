@@ -146,7 +146,7 @@ void ActivationStore::State::read(int id, int64_t first, int64_t count, float* o
   if (count == 0) return;
   const StoredTensor& tensor = item.tensor;
   const auto decode = [&] { tensor.decode(pool_, first, count, out); };
-  if (reducer_ == nullptr || tensor.maps != nullptr) return decode();
+  if (!is_for_device(tensor)) return decode();
   reducer_->decode(
       count, out, [&] { return tensor.pieces(pool_, first, count); },
       [&] { tensor.finish_decode(pool_, first, count, out); }, decode);
@@ -231,6 +231,13 @@ void ActivationStore::State::fail(int id, const char* action, const std::string&
                          "': " + reason);
 }
 
+// Devices know groups as they are.
+bool ActivationStore::State::is_for_device(const StoredTensor& tensor) const {
+  const PlaneForm form = tensor.coding.form;
+  return reducer_ != nullptr && tensor.maps == nullptr &&
+         (form == PlaneForm::kPlain || form == PlaneForm::kDithered);
+}
+
 // ---- room ------------------------------------------------------------------------------------
 
 // False when it does not fit. n_marked: groups that are to be kept exact.
@@ -250,16 +257,16 @@ bool ActivationStore::State::store(int id, const float* x, int64_t* n_marked) {
   for (int p = 0; p < tensor.bits; ++p) {
     if (!allocate(tensor.planes[p], units.plane, [&] { return p < tensor.bits; })) return false;
   }
-  tensor.dither.key = noise_key({seed_, step_, static_cast<uint32_t>(id)});
-  tensor.dither.is_taken_off = bitplane_should_dither(tensor.bits, tensor.n_elements, x);
+  const ChosenForm chosen =
+      bitplane_choose_form(tensor.bits, plan_[id].are_probabilities, tensor.n_elements, x);
+  tensor.coding = {noise_key({seed_, step_, static_cast<uint32_t>(id)}), 0, chosen.form};
+  tensor.error = chosen.error;
   const auto encode = [&](const OrderedRange* ranges) { return tensor.encode(pool_, x, ranges); };
   const auto encode_on = [&](const OrderedRange* ranges, const StoredTensor::DevicePack& pack) {
     return tensor.encode_on(pool_, x, ranges, pack);
   };
-  // Maps are encoded here: the devices know groups.
-  *n_marked = reducer_ == nullptr || tensor.maps != nullptr
-                  ? encode(nullptr)
-                  : reducer_->encode(tensor.n_elements, x, encode, encode_on);
+  *n_marked = is_for_device(tensor) ? reducer_->encode(tensor.n_elements, x, encode, encode_on)
+                                    : encode(nullptr);
   if (*n_marked == 0) return true;
   const size_t exact_units =
       (tensor.exact_bytes(*n_marked) + pool_.unit_bytes() - 1) / pool_.unit_bytes();

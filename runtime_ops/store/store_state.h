@@ -51,6 +51,7 @@ class ActivationStore::State {
   }
   [[noreturn]] void fail(int id, const char* action, const std::string& reason) const;
 
+  bool is_for_device(const StoredTensor& tensor) const;
   bool store(int id, const float* x, int64_t* n_marked);
   template <class IsWanted>
   bool allocate(Piece& piece, uint32_t n_units, IsWanted is_wanted);

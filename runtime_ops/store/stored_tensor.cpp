@@ -63,7 +63,7 @@ double StoredTensor::mean_square_range(const PagePool& pool) const {
     sum += scale * n_steps * scale * n_steps;
     ++n_counted;
   });
-  return n_counted == 0 ? 0 : sum / static_cast<double>(n_counted);
+  return n_counted == 0 ? 0 : error * sum / static_cast<double>(n_counted);
 }
 
 // The groups from `group` on whose headers and planes lie together.
@@ -71,7 +71,7 @@ StoredTensor::Run StoredTensor::run_at(const PagePool& pool, int64_t group, int 
   const Piece::Span span = headers.at(pool, static_cast<size_t>(group) * 4);
   Run run = {{}, static_cast<int64_t>(span.size_bytes / 4)};
   run.planes.bits = made_bits;
-  run.planes.dither = dither_at(group);
+  run.planes.coding = coding_at(group);
   run.planes.headers = reinterpret_cast<uint32_t*>(span.data);
   if (n_planes > 0)
     run.n_groups = std::min(run.n_groups, planes_at(pool, group, n_planes, run.planes));
@@ -88,7 +88,7 @@ int64_t StoredTensor::planes_at(const PagePool& pool, int64_t group, int n_plane
     size_bytes = plane.size_bytes;
   }
   run.bits = made_bits;
-  run.dither = dither_at(group);
+  run.coding = coding_at(group);
   return static_cast<int64_t>(size_bytes) / kPlaneGroupBytes;
 }
 
@@ -119,7 +119,7 @@ int64_t StoredTensor::encode_on(const PagePool& pool, const float* x, const Orde
   for (int64_t group = 0, end; group < last; group = end) {
     const Run run = run_at(pool, group, 0);
     end = std::min(last, group + run.n_groups);
-    n_marked += bitplane_headers(run.planes.dither, end - group, bits, ranges + group,
+    n_marked += bitplane_headers(run.planes.coding, end - group, bits, ranges + group,
                                  run.planes.headers, codes.data() + group);
   }
   pack(codes.data(), pieces(pool, 0, n_elements));
@@ -188,7 +188,7 @@ PlanePieces StoredTensor::pieces(const PagePool& pool, int64_t first, int64_t co
   const int64_t first_group = first / kPlaneGroup / step * step;
   result.first = first - first_group * kPlaneGroup;
   result.count = count;
-  result.dither = dither_at(first_group);
+  result.coding = coding_at(first_group);
   for (int64_t group = first_group; group < n_groups(first + count); group += step) {
     const Run run = run_at(pool, group, bits);
     result.parts.push_back(run.planes.headers);

@@ -72,7 +72,8 @@ struct StoredTensor {
   int bits = 0;       // planes there are, or are to be made
   int made_bits = 0;  // planes there were when it was encoded
   int64_t n_exact = 0;
-  Dither dither;  // of the first group, set before it is encoded
+  Coding coding;     // of the first group, set before it is encoded
+  double error = 1;  // ChosenForm::error
   Piece headers, averages, exact;
   std::array<Piece, kMaxPlanes> planes;
 
@@ -88,8 +89,8 @@ struct StoredTensor {
   static int64_t n_headers(int64_t n_elements, const MapEncoding& map) {
     return (n_elements + header_elements(map) - 1) / header_elements(map);
   }
-  Dither dither_at(int64_t group) const {
-    return {dither.key, static_cast<uint32_t>(group), dither.is_taken_off};
+  Coding coding_at(int64_t group) const {
+    return {coding.key, static_cast<uint32_t>(group), coding.form};
   }
   template <class Body>
   void for_each_header(const PagePool& pool, Body body) const;

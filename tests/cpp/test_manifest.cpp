@@ -115,7 +115,7 @@ TEST(Manifest, NamesWhatIsWrong) {
   }
 }
 
-std::string with_store(const std::string& entry, int schema = 3) {
+std::string with_store(const std::string& entry, int schema = 4) {
   const std::string store =
       R"("store":{"schema":)" + std::to_string(schema) +
       R"(,"importance":"uniform","chunk_bytes":0,"budget_bytes":null,"entries":[)" +
@@ -134,6 +134,16 @@ TEST(Manifest, StoredTensorsMayBeMaps) {
   EXPECT_EQ(map.width, 28);
   EXPECT_EQ(map.block_height, 8);
   EXPECT_EQ(map.block_width, 7);
+}
+
+TEST(Manifest, StoredTensorsMayBeProbabilities) {
+  const auto parsed = [](const std::string& entry) {
+    return Manifest::parse(with_store(entry)).store.entries.at(0).are_probabilities;
+  };
+  EXPECT_FALSE(parsed(""));
+  EXPECT_TRUE(parsed(R"(,"probabilities":true)"));
+  EXPECT_EQ(error_of([&] { parsed(R"(,"probabilities":1)"); }),
+            "store.entries[0].probabilities: expected true or false, found an integer");
 }
 
 TEST(Manifest, BadMapsAndPlansOfAnotherSchemaAreRefused) {
@@ -156,8 +166,8 @@ TEST(Manifest, BadMapsAndPlansOfAnotherSchemaAreRefused) {
   }
   EXPECT_EQ(error(with_store(R"(,"map":{"height":56,"width":28,"block_height":8})")),
             "store.entries[0].map.block_width: missing");
-  EXPECT_EQ(error(with_store("", 2)),
-            "store.schema: this runtime stores activations by schema 3, the program by 2");
+  EXPECT_EQ(error(with_store("", 3)),
+            "store.schema: this runtime stores activations by schema 4, the program by 3");
 }
 
 TEST(Manifest, LoadNamesTheFileAndTheNextStep) {

@@ -89,13 +89,15 @@ kernel __attribute__((reqd_work_group_size(WORKGROUP, 1, 1))) void ranges(
   }
 }
 
+constant uint kNoiseSteps[8] = {75, 97, 101, 107, 149, 155, 159, 181};
+
 // plane_noise.h says the same.
 uint noise_of(uint noise_base, uint group, uint in_group) {
   uint v = noise_base + group * 0x9e3779b9u;
   v = (v ^ v >> 16) * 0x7feb352du;
   v = (v ^ v >> 15) * 0x846ca68bu;
   v ^= v >> 16;
-  return ((v >> 24) + in_group) * 101u & 255u;
+  return ((v >> 24) + in_group) * kNoiseSteps[v >> 21 & 7u] & 255u;
 }
 
 // A product of a scale and a code, with noise or without, is exact, so it does not matter whether it

@@ -29,7 +29,7 @@ uint code_of(uint group, uint word, uint bit) {
   uint at = group * 256 + word * 32 + bit;
   if (at >= n) at = group * 256;  // as the host pads the last group
   precise const float scaled = (values[first + at] - minimum) * inverse;
-  const uint noise = (tables[4 * group + 2] + word * 32 + bit) * 101u & 255u;
+  const uint noise = (tables[4 * group + 2] + word * 32 + bit) * tables[4 * group + 3] & 255u;
   return min((uint(int(roundEven(scaled))) + noise) >> 8, (1u << bits) - 1);
 }
 

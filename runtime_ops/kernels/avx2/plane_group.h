@@ -91,9 +91,9 @@ struct PlaneGroup {
   template <int kPlanes>
   static void unpack_dithered(const uint32_t* const* plane, int n_missing, const uint8_t* noise,
                               float base, float step, bool around_caches, float* y) {
-    constexpr auto kStep = static_cast<char>(16 * kDitherStep);
     const __m128i missing = _mm_cvtsi32_si128(n_missing);
-    // 255 minus the noise, and how it goes on in the next 16 values.
+    // 255 minus the noise, and how it goes on in the next 16 values: it is a lattice.
+    const __m256i next = _mm256_set1_epi8(static_cast<char>(16 * (noise[1] - noise[0])));
     const __m256i first = _mm256_loadu2_m128i(reinterpret_cast<const __m128i*>(noise + 128),
                                               reinterpret_cast<const __m128i*>(noise));
     __m256i below = _mm256_xor_si256(first, _mm256_set1_epi8(-1));
@@ -101,7 +101,7 @@ struct PlaneGroup {
       if (kPlanes < kMaxPlanes) codes = _mm256_sll_epi16(codes, missing);
       widen(base, step, _mm256_unpacklo_epi8(below, codes), _mm256_unpackhi_epi8(below, codes),
             store_at);
-      below = _mm256_sub_epi8(below, _mm256_set1_epi8(kStep));
+      below = _mm256_sub_epi8(below, next);
     });
   }
 

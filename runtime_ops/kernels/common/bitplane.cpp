@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "runtime_ops/kernels/common/parallel.h"
+#include "runtime_ops/kernels/common/plane_forms.h"
 #include "runtime_ops/kernels/common/plane_group.h"
 #include "runtime_ops/kernels/common/plane_header.h"
 #include "runtime_ops/kernels/common/plane_noise.h"
@@ -19,13 +20,28 @@ void decode_group(const BitPlanes& from, int64_t g, bool around_caches, float* y
   const Header h = Header::of(from.headers[g]);
   const uint32_t* plane[kMaxPlanes] = {};
   for (int p = 0; p < kPlanes; ++p) plane[p] = from.plane[p] + g * kGroupWords;
-  if (from.dither.is_taken_off && kPlanes > 0) {
-    PlaneGroup::unpack_dithered<kPlanes>(
-        plane, from.bits - kPlanes, lattice_noise(from.dither, static_cast<uint32_t>(g)),
-        h.dithered_base(from.bits, kPlanes), h.dithered_step(), around_caches, y);
-  } else {
-    PlaneGroup::unpack<kPlanes>(plane, h.base(from.bits, kPlanes), h.step(from.bits, kPlanes),
-                                around_caches, y);
+  const float step = h.step(from.bits, kPlanes);
+  const auto unpack = [&](bool is_dithered, bool streams, float* to) {
+    if (is_dithered && kPlanes > 0) {
+      PlaneGroup::unpack_dithered<kPlanes>(
+          plane, from.bits - kPlanes, lattice_noise(from.coding, static_cast<uint32_t>(g)),
+          h.dithered_base(from.bits, kPlanes), h.dithered_step(), streams, to);
+    } else {
+      PlaneGroup::unpack<kPlanes>(plane, h.base(from.bits, kPlanes), step, streams, to);
+    }
+  };
+  alignas(64) float made[kPlaneGroup];
+  switch (from.coding.form) {
+    case PlaneForm::kPlain:
+      return unpack(false, around_caches, y);
+    case PlaneForm::kDithered:
+      return unpack(true, around_caches, y);
+    case PlaneForm::kRotated:
+      unpack(true, false, made);
+      return rotate_back(made, y);
+    case PlaneForm::kRoots:
+      unpack(true, false, made);
+      return take_squares(made, step * step * (1.0f / 12), y);
   }
 }
 
@@ -49,6 +65,13 @@ Range range_of(const OrderedRange& range) {
   return {minimum, maximum};
 }
 
+// What happens to a group before it is encoded; null: nothing.
+using Change = void (*)(const float* x, float* y);
+Change change_of(PlaneForm form) {
+  if (form == PlaneForm::kRotated) return rotate;
+  return form == PlaneForm::kRoots ? take_roots : nullptr;
+}
+
 constexpr int64_t kGroupsAtOnce = 8;
 
 // Planes start where pages do, so the same group of all of them competes for the same few places in
@@ -56,6 +79,12 @@ constexpr int64_t kGroupsAtOnce = 8;
 template <int kBits>
 int64_t encode_groups(const float* x, int64_t n_groups, const OrderedRange* ranges,
                       bool around_caches, const BitPlanes& to, int64_t first) {
+  alignas(64) float changed[kGroupsAtOnce * kPlaneGroup];
+  if (const auto change = change_of(to.coding.form); change != nullptr) {
+    for (int64_t g = 0; g < n_groups; ++g) change(x + g * kPlaneGroup, changed + g * kPlaneGroup);
+    x = changed;
+    ranges = nullptr;
+  }
   Range range[kGroupsAtOnce] = {};
   for (int64_t g = 0; g < n_groups; ++g) {
     range[g] = ranges != nullptr ? range_of(ranges[g]) : range_of(x + g * kPlaneGroup);
@@ -79,7 +108,7 @@ int64_t encode_groups(const float* x, int64_t n_groups, const OrderedRange* rang
       ++n_exact;
     } else {
       PlaneGroup::pack<kBits>(x + g * kPlaneGroup, minimum[g], inverse[g],
-                              lattice_noise(to.dither, static_cast<uint32_t>(first + g)), plane);
+                              lattice_noise(to.coding, static_cast<uint32_t>(first + g)), plane);
     }
   }
   for (int p = 0; p < kBits; ++p) {
@@ -164,23 +193,45 @@ uint32_t noise_key(const StochasticRounding& rounding) {
   return static_cast<uint32_t>(mix(mix(mix(rounding.seed) + rounding.step) + rounding.tensor));
 }
 
-bool bitplane_should_dither(int bits, int64_t n, const float* x) {
-  constexpr int64_t kSampled = 16;  // groups
-  const int64_t n_groups = n / kPlaneGroup;
-  const int64_t n_sampled = std::min(kSampled, n_groups);
-  int64_t n_values = 0, spread = 0;  // of f (1 - f), in 1/256 squared
+ChosenForm bitplane_choose_form(int bits, bool are_probabilities, int64_t n, const float* x) {
+  constexpr int64_t kSampled = 16;       // groups
+  constexpr double kRotationPays = 0.7;  // it takes time too
+  const int64_t n_groups = n / kPlaneGroup, n_sampled = std::min(kSampled, n_groups);
+  double plain = 0, dithered = 0, rotated = 0, roots = 0, sum = 0;  // sums of squared errors
+  const auto square_scale = [&](const float* group) {
+    const Range range = range_of(group);
+    const Header header = Header::of_range(range.minimum, range.maximum, bits);
+    return header.is_exact ? 0.0 : static_cast<double>(header.scale) * header.scale;
+  };
   for (int64_t k = 0; k < n_sampled; ++k) {
     const float* group = x + k * n_groups / n_sampled * kPlaneGroup;
     const Range range = range_of(group);
     const Header header = Header::of_range(range.minimum, range.maximum, bits);
     if (header.is_exact || header.scale == 0) continue;
+    int64_t spread = 0;  // the sum of f (1 - f), in 1/256 squared
     for (int64_t i = 0; i < kPlaneGroup; ++i) {
       const auto fixed = std::lrint((group[i] - header.minimum) * header.inverse());
       spread += (fixed & 255) * (256 - (fixed & 255));
+      sum += static_cast<double>(group[i]);
     }
-    n_values += kPlaneGroup;
+    const double square = static_cast<double>(header.scale) * header.scale;
+    plain += square * static_cast<double>(spread) / (256 * 256);
+    dithered += square * kPlaneGroup / 12;
+    alignas(64) float changed[kPlaneGroup];
+    rotate(group, changed);
+    rotated += square_scale(changed) * kPlaneGroup / 12;
+    if (!are_probabilities) continue;
+    take_roots(group, changed);
+    double part = 0;  // the error of a square is 2 x that of its root
+    for (int64_t i = 0; i < kPlaneGroup; ++i) part += 4.0 * static_cast<double>(group[i]);
+    roots += square_scale(changed) * part / 12;
   }
-  return n_values == 0 || 12 * spread > 256 * 256 * n_values;
+  if (are_probabilities && roots < std::min(plain, dithered)) {
+    const double mean = sum / static_cast<double>(n_sampled * kPlaneGroup);
+    return {PlaneForm::kRoots, static_cast<float>(4 * mean)};
+  }
+  if (rotated < kRotationPays * std::min(plain, dithered)) return {PlaneForm::kRotated, 1};
+  return {plain < dithered ? PlaneForm::kPlain : PlaneForm::kDithered, 1};
 }
 
 int64_t bitplane_encode(int64_t n, const float* x, bool around_caches, const BitPlanes& to) {
@@ -192,7 +243,7 @@ int64_t bitplane_encode_ranges(int64_t n, const float* x, const OrderedRange* ra
   return kEncode[to.bits](n, x, ranges, around_caches, to);
 }
 
-int64_t bitplane_headers(const Dither& dither, int64_t n_groups, int bits,
+int64_t bitplane_headers(const Coding& coding, int64_t n_groups, int bits,
                          const OrderedRange* ranges, uint32_t* headers, GroupCode* codes) {
   int64_t n_exact = 0;
   for (int64_t g = 0; g < n_groups; ++g) {
@@ -200,8 +251,9 @@ int64_t bitplane_headers(const Dither& dither, int64_t n_groups, int bits,
     const Header header = Header::of_range(range.minimum, range.maximum, bits);
     headers[g] = header.packed();
     n_exact += header.is_exact;
-    codes[g] = {header.minimum, header.is_exact ? -1.0f : header.inverse(),
-                noise_start(dither, static_cast<uint32_t>(g)), 0};
+    const LatticePlace place = LatticePlace::of(coding, static_cast<uint32_t>(g));
+    codes[g] = {header.minimum, header.is_exact ? -1.0f : header.inverse(), place.start,
+                kNoiseSteps[place.which]};
   }
   return n_exact;
 }

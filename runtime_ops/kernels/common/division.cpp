@@ -51,7 +51,7 @@ void encode(int64_t n_segments, const MapSegment* segments, const float* x, cons
   }
   std::fill(fixed + done, fixed + kPlaneGroup, 0.0f);
   uint8_t noise[kPlaneGroup];
-  fill_noise(to.dither, 0, noise);
+  fill_noise(to.coding, 0, noise);
   PlaneGroup::pack<kBits>(fixed, 0.0f, 1.0f, noise, to.plane);
 }
 

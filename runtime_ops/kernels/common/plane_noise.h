@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
 #include "runtime_ops/kernels/common/isa.h"
 #include "runtime_ops/kernels/kernels.h"
@@ -17,30 +18,38 @@ inline uint32_t hash(uint32_t v) {
   return v ^ v >> 16;
 }
 
-inline uint32_t hash_of_group(const Dither& dither, uint32_t group) {
-  return hash(dither.key + (dither.first_group + group) * 0x9e3779b9);
+inline uint32_t hash_of_group(const Coding& coding, uint32_t group) {
+  return hash(coding.key + (coding.first_group + group) * 0x9e3779b9);
 }
 
-// Twice around: the noise of a group is 256 numbers of it from any place on.
-inline constexpr auto kLattice = [] {
-  std::array<uint8_t, 2 * kPlaneGroup> lattice = {};
-  for (uint32_t i = 0; i < lattice.size(); ++i) {
-    lattice[i] = static_cast<uint8_t>(i * kDitherStep);
+// For each step twice around: the noise of a group is 256 numbers of it from any place on.
+inline constexpr auto kLattices = [] {
+  std::array<std::array<uint8_t, 2 * kPlaneGroup>, std::size(kNoiseSteps)> lattices = {};
+  for (size_t k = 0; k < lattices.size(); ++k) {
+    for (uint32_t i = 0; i < lattices[k].size(); ++i) {
+      lattices[k][i] = static_cast<uint8_t>(i * kNoiseSteps[k]);
+    }
   }
-  return lattice;
+  return lattices;
 }();
 
-inline uint32_t noise_start(const Dither& dither, uint32_t group) {
-  return hash_of_group(dither, group) >> 24;
-}
+struct LatticePlace {
+  uint32_t start, which;  // of kNoiseSteps
 
-inline const uint8_t* lattice_noise(const Dither& dither, uint32_t group) {
-  return kLattice.data() + noise_start(dither, group);
+  static LatticePlace of(const Coding& coding, uint32_t group) {
+    const uint32_t random = hash_of_group(coding, group);
+    return {random >> 24, random >> 21 & 7};
+  }
+};
+
+inline const uint8_t* lattice_noise(const Coding& coding, uint32_t group) {
+  const LatticePlace place = LatticePlace::of(coding, group);
+  return kLattices[place.which].data() + place.start;
 }
 
 // Independent from value to value: four of them from a hash.
-inline void fill_noise(const Dither& dither, uint32_t group, uint8_t* noise) {
-  const uint32_t start = hash_of_group(dither, group);
+inline void fill_noise(const Coding& coding, uint32_t group, uint8_t* noise) {
+  const uint32_t start = hash_of_group(coding, group);
   for (uint32_t i = 0; i < kPlaneGroup / 4; ++i) {
     const uint32_t four = hash(start + i * 0x9e3779b9);
     std::memcpy(noise + 4 * i, &four, sizeof(four));  // the lowest byte first: we are little-endian

@@ -149,7 +149,7 @@ struct Planes {
     words.resize(static_cast<size_t>(n_pieces * piece_words + 16));
     for (int64_t k = 0; k < n_pieces; ++k) {
       uint32_t* start = words.data() + (n_pieces - 1 - k) * piece_words;
-      BitPlanes to = {bits, start, {}, dither_at(k * groups_per_piece)};
+      BitPlanes to = {bits, start, {}, coding_at(k * groups_per_piece)};
       for (int p = 0; p < bits; ++p) to.plane[p] = start + groups_per_piece * (1 + 8 * p);
       bitplane_encode(std::min(piece_values, n - k * piece_values), x.data() + k * piece_values,
                       false, to);
@@ -158,14 +158,16 @@ struct Planes {
     all = {bits, bits, groups_per_piece, {}, 0, n, {}};
   }
 
-  Dither dither_at(int64_t group) const { return {0xdecade, static_cast<uint32_t>(group), true}; }
+  Coding coding_at(int64_t group) const {
+    return {0xdecade, static_cast<uint32_t>(group), PlaneForm::kDithered};
+  }
 
   PlanePieces part(int n_planes, int64_t first, int64_t count) const {
     PlanePieces part = {bits, n_planes, all.groups_per_piece, {}, 0, count, {}};
     const int64_t piece_values = all.groups_per_piece * kPlaneGroup;
     const int64_t first_piece = first / piece_values;
     part.first = first - first_piece * piece_values;
-    part.dither = dither_at(first_piece * all.groups_per_piece);
+    part.coding = coding_at(first_piece * all.groups_per_piece);
     for (int64_t k = first_piece; k * piece_values < first + count; ++k) {
       part.parts.push_back(pieces[static_cast<size_t>(k)].headers);
       for (int p = 0; p < n_planes; ++p) {
@@ -196,8 +198,8 @@ TEST_F(ReducerTest, DecodesWhatTheCpuDoes) {
       for (int n_planes = 1; n_planes <= bits; ++n_planes) {
         for (const int64_t first : {int64_t{0}, n / 3, n - 1}) {
           PlanePieces part = planes.part(n_planes, first, n - first);
-          for (const bool is_dithered : {false, true}) {
-            part.dither.is_taken_off = is_dithered;
+          for (const PlaneForm form : {PlaneForm::kPlain, PlaneForm::kDithered}) {
+            part.coding.form = form;
             std::vector<float> expected(static_cast<size_t>(n - first)), actual(expected.size());
             cpu->decode({}, part, expected.data());
             for (const Variant& variant : reducer().variants(ReduceOp::kDecode)) {
@@ -252,7 +254,7 @@ TEST_F(ReducerTest, PacksWhatTheCpuDoes) {
       std::vector<GroupCode> codes(ranges.size());
       std::vector<uint32_t> headers(ranges.size());
       ordered_ranges(n, kPlaneGroup, x.data(), ranges.data());
-      bitplane_headers(expected.dither_at(0), n_groups, bits, ranges.data(), headers.data(),
+      bitplane_headers(expected.coding_at(0), n_groups, bits, ranges.data(), headers.data(),
                        codes.data());
       PlanePieces to = expected.part(bits, 0, n);
       for (size_t i = 0; i < to.parts.size(); ++i) {

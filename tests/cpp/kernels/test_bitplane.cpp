@@ -10,10 +10,10 @@ namespace {
 // An encoded tensor in blocks of exactly its size: a sanitizer sees what is touched beyond.
 struct Encoded {
   Encoded(int bits, const Floats& x, StochasticRounding rounding = {1, 2, 3},
-          uint32_t first_group = 0)
+          uint32_t first_group = 0, PlaneForm form = PlaneForm::kDithered)
       : n(static_cast<int64_t>(x.size())), headers(n_groups(), 0xdeadbeef) {
     run.bits = bits;
-    run.dither = {noise_key(rounding), first_group, true};
+    run.coding = {noise_key(rounding), first_group, form};
     run.headers = headers.data();
     for (int p = 0; p < bits; ++p) {
       planes[p].assign(n_groups() * 8, 0xdeadbeef);
@@ -28,7 +28,7 @@ struct Encoded {
     ordered_ranges(n, kPlaneGroup, x.data(), ranges.data());
     std::vector<uint32_t> again(n_groups(), 0xdeadbeef);
     std::array<std::vector<uint32_t>, kMaxPlanes> planes_again;
-    BitPlanes to = {run.bits, again.data(), {}, run.dither};
+    BitPlanes to = {run.bits, again.data(), {}, run.coding};
     for (int p = 0; p < run.bits; ++p) {
       planes_again[p].assign(n_groups() * 8, 0xdeadbeef);
       to.plane[p] = planes_again[p].data();
@@ -40,16 +40,21 @@ struct Encoded {
 
   size_t n_groups() const { return static_cast<size_t>((n + kPlaneGroup - 1) / kPlaneGroup); }
 
-  Floats decode(int n_planes, int64_t first, int64_t count, bool is_dithered = true) const {
+  Floats decode(int n_planes, int64_t first, int64_t count) const {
     Floats y = unset_floats(count);
-    BitPlanes from = run;
-    from.dither.is_taken_off = is_dithered;
-    bitplane_decode(from, n_planes, first, count, false, y.data());
+    bitplane_decode(run, n_planes, first, count, false, y.data());
     return y;
   }
   Floats decode(int n_planes) const { return decode(n_planes, 0, n); }
   Floats decode() const { return decode(run.bits); }
-  Floats decode_plainly(int n_planes) const { return decode(n_planes, 0, n, false); }
+  // Codes are the same for both.
+  Floats decode_plainly(int n_planes) const {
+    Floats y = unset_floats(n);
+    BitPlanes from = run;
+    from.coding.form = PlaneForm::kPlain;
+    bitplane_decode(from, n_planes, 0, n, false, y.data());
+    return y;
+  }
   Floats decode_plainly() const { return decode_plainly(run.bits); }
 
   float minimum(size_t g) const { return float_of(headers[g] << 16); }
@@ -81,8 +86,12 @@ double noise_of(const StochasticRounding& rounding, uint32_t i) {
   s = (s ^ s >> 16) * 0x7feb352d;
   s = (s ^ s >> 15) * 0x846ca68b;
   s ^= s >> 16;
-  return ((s >> 24) + i % 256) * 101 % 256 / 256.0;
+  constexpr uint32_t kSteps[] = {75, 97, 101, 107, 149, 155, 159, 181};
+  return ((s >> 24) + i % 256) * kSteps[s >> 21 & 7] % 256 / 256.0;
 }
+
+constexpr PlaneForm kForms[] = {PlaneForm::kPlain, PlaneForm::kDithered, PlaneForm::kRotated,
+                                PlaneForm::kRoots};
 
 const int64_t kSizes[] = {0, 1, 31, 255, 256, 257, 100000};
 
@@ -108,22 +117,25 @@ TEST(BitPlane, BytesAreTheSameOnEveryMachine) {
   const auto add = [&](const std::vector<uint32_t>& words) {
     for (const uint32_t word : words) hash = (hash ^ word) * 0x100000001b3;
   };
-  for (int bits = 1; bits <= kMaxPlanes; ++bits) {
-    uint32_t state = static_cast<uint32_t>(bits);
-    for (size_t i = 0; i < x.size(); ++i) {
-      state = state * 1664525 + 1013904223;
-      const int exponent = static_cast<int>(i / 256) * 14 - 140;  // denormals to almost infinity
-      x[i] = std::ldexp(static_cast<float>(state >> 8) - 0x1p23f, exponent);
+  for (const PlaneForm form : kForms) {
+    for (int bits = 1; bits <= kMaxPlanes; ++bits) {
+      uint32_t state = static_cast<uint32_t>(bits);
+      for (size_t i = 0; i < x.size(); ++i) {
+        state = state * 1664525 + 1013904223;
+        const int exponent = static_cast<int>(i / 256) * 14 - 140;  // denormals to almost infinity
+        x[i] = std::ldexp(static_cast<float>(state >> 8) - 0x1p23f, exponent);
+        if (form == PlaneForm::kRoots) x[i] = std::abs(x[i]);
+      }
+      const Encoded encoded(bits, x, {1, 2, 3}, 0, form);
+      add(encoded.headers);
+      for (const std::vector<uint32_t>& plane : encoded.planes) add(plane);
+      std::vector<uint32_t> decoded(x.size());
+      const Floats y = encoded.decode();
+      std::memcpy(decoded.data(), y.data(), y.size() * sizeof(float));
+      add(decoded);
     }
-    const Encoded encoded(bits, x);
-    add(encoded.headers);
-    for (const std::vector<uint32_t>& plane : encoded.planes) add(plane);
-    std::vector<uint32_t> decoded(x.size());
-    const Floats y = encoded.decode();
-    std::memcpy(decoded.data(), y.data(), y.size() * sizeof(float));
-    add(decoded);
   }
-  EXPECT_EQ(hash, 10035010468379089938u);
+  EXPECT_EQ(hash, 14792395134233235152u);
 }
 
 TEST(BitPlane, CodesComeFromTheDocumentedNoise) {
@@ -209,14 +221,16 @@ TEST(BitPlane, DroppedPlanesReadAsTheMiddleOfWhatTheyCouldSay) {
 }
 
 TEST(BitPlane, RangesAreWhatTheWholeIs) {
-  const Floats x = random_floats(1500, 5);
-  const Encoded encoded(3, x);
-  const Floats whole = encoded.decode();
-  for (const int64_t first : {0, 1, 255, 256, 257, 300, 1024, 1499, 1500}) {
-    for (const int64_t count : {0, 1, 100, 256, 300, 513, 1500}) {
-      if (first + count > 1500) continue;
-      const Floats part(whole.begin() + first, whole.begin() + first + count);
-      EXPECT_EQ(encoded.decode(3, first, count), part) << first << ", " << count;
+  const Floats x = random_floats(1500, 5, 0, 1);
+  for (const PlaneForm form : kForms) {
+    const Encoded encoded(3, x, {1, 2, 3}, 0, form);
+    const Floats whole = encoded.decode();
+    for (const int64_t first : {0, 1, 255, 256, 257, 300, 1024, 1499, 1500}) {
+      for (const int64_t count : {0, 1, 100, 256, 300, 513, 1500}) {
+        if (first + count > 1500) continue;
+        const Floats part(whole.begin() + first, whole.begin() + first + count);
+        EXPECT_EQ(encoded.decode(3, first, count), part) << first << ", " << count;
+      }
     }
   }
 }
@@ -233,7 +247,7 @@ TEST(BitPlane, WritingAroundTheCachesChangesNothing) {
     }
     alignas(32) uint32_t planes[kMaxPlanes][21 * 8];
     std::vector<uint32_t> headers(20);
-    BitPlanes to = {bits, headers.data(), {}, encoded.run.dither};
+    BitPlanes to = {bits, headers.data(), {}, encoded.run.coding};
     for (int p = 0; p < bits; ++p) {
       std::fill_n(planes[p], 21 * 8, 0xdeadbeef);
       to.plane[p] = planes[p];
@@ -249,10 +263,10 @@ TEST(BitPlane, WritingAroundTheCachesChangesNothing) {
 
 // The mean over many seeds, and how much one is off, in steps.
 struct Statistics {
-  Statistics(const Floats& x, int bits, bool is_dithered) : mean(x.size()), variance(x.size()) {
+  Statistics(const Floats& x, int bits, PlaneForm form) : mean(x.size()), variance(x.size()) {
     for (int seed = 0; seed < kSeeds; ++seed) {
-      const Encoded encoded(bits, x, {static_cast<uint64_t>(seed), 1, 2});
-      const Floats y = is_dithered ? encoded.decode() : encoded.decode_plainly();
+      const Encoded encoded(bits, x, {static_cast<uint64_t>(seed), 1, 2}, 0, form);
+      const Floats y = encoded.decode();
       for (size_t i = 0; i < x.size(); ++i) {
         const double error = (static_cast<double>(y[i]) - x[i]) / encoded.scale(i / 256);
         mean[i] += error / kSeeds;
@@ -266,14 +280,15 @@ struct Statistics {
 
 TEST(BitPlane, RoundingIsUnbiased) {
   for (const int bits : {1, 2, 4}) {
-    for (const bool is_dithered : {false, true}) {
-      const Floats x = random_floats(512, 7, -1, 1);
-      const Statistics found(x, bits, is_dithered);
+    for (const PlaneForm form : kForms) {
+      const Floats x = random_floats(512, 7, 0, 1);
+      const Statistics found(x, bits, form);
       double total = 0;
       for (size_t i = 0; i < x.size(); ++i) {
-        // The standard deviation of one rounding is at most half a step; 8 fractional bits are
-        // made.
-        EXPECT_NEAR(found.mean[i], 0, 5 * 0.5 / std::sqrt(found.kSeeds) + 1.0 / 512)
+        // The standard deviation of one rounding is at most half a step, of a square twice that; 8
+        // fractional bits are made.
+        const double deviation = form == PlaneForm::kRoots ? 1.0 : 0.5;
+        EXPECT_NEAR(found.mean[i], 0, 5 * deviation / std::sqrt(found.kSeeds) + 1.0 / 256)
             << bits << " bits, " << i;
         total += found.mean[i] / static_cast<double>(x.size());
       }
@@ -285,7 +300,7 @@ TEST(BitPlane, RoundingIsUnbiased) {
 TEST(BitPlane, DitheredErrorsAreTheSameWhateverTheValue) {
   Floats x(256);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 3 / 255;  // codes 0 to 3
-  const Statistics plain(x, 2, false), dithered(x, 2, true);
+  const Statistics plain(x, 2, PlaneForm::kPlain), dithered(x, 2, PlaneForm::kDithered);
   for (size_t i = 0; i < x.size(); ++i) {
     const double f = x[i] - std::floor(x[i]);
     EXPECT_NEAR(plain.variance[i], f * (1 - f), 0.03) << i;
@@ -310,18 +325,76 @@ TEST(BitPlane, ErrorsOfWhatIsAlikeCancel) {
   EXPECT_LT(square / n, 0.3 * kTogether / 12);  // of independent errors: kTogether / 12
 }
 
-TEST(BitPlane, DitherIsForWhatLiesBetweenCodes) {
-  const Floats ordinary = random_floats(5000, 3);
-  EXPECT_TRUE(bitplane_should_dither(2, 5000, ordinary.data()));
-  Floats sparse(5000, 0.0f);  // as probabilities, most of which are next to nothing
-  for (size_t i = 0; i < sparse.size(); ++i)
-    sparse[i] = i % 50 == 0 ? 1.0f : i % 50 == 1 ? 0.0f : 0.002f;
-  for (const int bits : {1, 2, 4}) EXPECT_FALSE(bitplane_should_dither(bits, 5000, sparse.data()));
-  EXPECT_TRUE(bitplane_should_dither(8, 5000, sparse.data()));  // 0.002 is half a step
-  sparse[0] = kNan, sparse[4096] = kInf;
-  EXPECT_FALSE(bitplane_should_dither(2, 5000, sparse.data()));
-  bitplane_should_dither(2, 0, nullptr);
-  bitplane_should_dither(0, 5000, ordinary.data());
+// The mean of the squares of all errors, over some seeds.
+double square_error(const Floats& x, int bits, PlaneForm form) {
+  constexpr int kSeeds = 20;
+  double sum = 0;
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const Floats y = Encoded(bits, x, {seed, 1, 2}, 0, form).decode();
+    for (size_t i = 0; i < x.size(); ++i) {
+      sum += (static_cast<double>(y[i]) - x[i]) * (static_cast<double>(y[i]) - x[i]);
+    }
+  }
+  return sum / (kSeeds * static_cast<double>(x.size()));
+}
+
+// What is far from all others in each group.
+Floats with_outliers(size_t n) {
+  Floats x = random_floats(static_cast<int64_t>(n), 3, -1, 1);
+  for (size_t i = 7; i < n; i += 256) x[i] = 40;
+  return x;
+}
+
+// As those of attention: of rows of 64, few are not next to nothing.
+Floats probabilities(size_t n) {
+  Floats x = random_floats(static_cast<int64_t>(n), 4, -8, 2);
+  for (size_t row = 0; row < n; row += 64) {
+    double sum = 0;
+    for (size_t i = row; i < row + 64; ++i) sum += x[i] = std::exp(x[i]);
+    for (size_t i = row; i < row + 64; ++i) x[i] /= static_cast<float>(sum);
+  }
+  return x;
+}
+
+TEST(BitPlane, RotationSpreadsWhatIsFarFromTheRest) {
+  const Floats x = with_outliers(4096);
+  for (const int bits : {2, 4, 8}) {
+    const double dithered = square_error(x, bits, PlaneForm::kDithered);
+    EXPECT_LT(square_error(x, bits, PlaneForm::kRotated), 0.3 * dithered) << bits;
+  }
+  EXPECT_NEAR(square_error(x, 8, PlaneForm::kRotated), 0, 1e-3);
+}
+
+TEST(BitPlane, RootsHaveSmallErrorsWhereProbabilitiesAreSmall) {
+  const Floats x = probabilities(4096);
+  for (const int bits : {2, 4, 8}) {
+    const double dithered = square_error(x, bits, PlaneForm::kDithered);
+    const double plain = square_error(x, bits, PlaneForm::kPlain);
+    EXPECT_LT(square_error(x, bits, PlaneForm::kRoots), 0.5 * std::min(plain, dithered)) << bits;
+  }
+}
+
+TEST(BitPlane, TheFormIsThatOfTheSmallestError) {
+  const auto chosen = [](int bits, const Floats& x, bool are_probabilities = false) {
+    return bitplane_choose_form(bits, are_probabilities, static_cast<int64_t>(x.size()), x.data());
+  };
+  for (const int bits : {1, 2, 4, 8}) {
+    EXPECT_EQ(chosen(bits, random_floats(5000, 3)).form, PlaneForm::kDithered);
+    EXPECT_EQ(chosen(bits, with_outliers(5120)).form, PlaneForm::kRotated);
+    const Floats p = probabilities(5120);
+    const ChosenForm roots = chosen(bits, p, true);
+    EXPECT_EQ(roots.form, PlaneForm::kRoots);
+    // The mean of 64 that add up to 1; an error of a root is twice as large in its square.
+    EXPECT_NEAR(roots.error, 4.0 / 64, 1e-3);
+  }
+  Floats codes(5000, 0.0f);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<float>(i % 2);
+  EXPECT_EQ(chosen(2, codes).form, PlaneForm::kPlain);
+  codes[0] = kNan, codes[4096] = kInf;
+  EXPECT_EQ(chosen(2, codes).form, PlaneForm::kPlain);
+  EXPECT_EQ(chosen(2, {}).form, PlaneForm::kDithered);
+  EXPECT_EQ(chosen(2, Floats(300, 1.0f)).form, PlaneForm::kDithered);
+  chosen(0, random_floats(5000, 3));
 }
 
 // Dithered rounding errors in units of a step, of values that lie evenly between codes.
@@ -408,11 +481,13 @@ TEST(BitPlane, ExtremesOfRange) {
 TEST(BitPlane, GroupsThatAreNotFiniteAreMarked) {
   for (const float value : {kNan, kInf, -kInf}) {
     for (const size_t place : {256, 300, 511, 700}) {
-      Floats x = random_floats(701, 12);
+      Floats x = random_floats(701, 12, 0, 1);
       x[place] = value;
       const size_t group = place / 256;
       for (int bits = 0; bits <= 8; ++bits) {
-        const Encoded encoded(bits, x), clean(bits, random_floats(701, 12));
+        const PlaneForm form = kForms[(static_cast<size_t>(bits) + place) % 4];
+        const Encoded encoded(bits, x, {1, 2, 3}, 0, form);
+        const Encoded clean(bits, random_floats(701, 12, 0, 1), {1, 2, 3}, 0, form);
         EXPECT_EQ(encoded.n_exact, 1);
         const Floats y = encoded.decode(), expected = clean.decode();
         for (size_t g = 0; g < 3; ++g) {
@@ -452,28 +527,26 @@ TEST_F(BitPlaneSame, OnEveryInstructionSet) {
   for (size_t i = 30000; i < 40000; ++i) x[i] *= std::exp2f(static_cast<float>(i % 250) - 125);
   for (size_t i = 40000; i < 50000; ++i) x[i] = std::exp2f(-140) * static_cast<float>(i % 9);
   x[60000] = kNan, x[61000] = kInf, x[62000] = -0.0f;
-  for (int bits = 0; bits <= 8; ++bits) {
-    select_isa("scalar");
-    const Encoded expected(bits, x);
-    for (const std::string& isa : available_isas()) {
-      select_isa(isa);
-      const Encoded actual(bits, x);
-      EXPECT_EQ(actual.headers, expected.headers) << isa;
-      EXPECT_EQ(actual.planes, expected.planes) << isa;
-      EXPECT_EQ(actual.n_exact, 2);
-      for (int kept = 0; kept <= bits; ++kept) {
-        select_isa("scalar");
-        const Floats y = expected.decode(kept);
+  for (const PlaneForm form : kForms) {
+    if (form == PlaneForm::kRoots) {
+      for (float& value : x) value = std::abs(value);
+    }
+    for (int bits = 0; bits <= 8; ++bits) {
+      select_isa("scalar");
+      const Encoded expected(bits, x, {1, 2, 3}, 0, form);
+      EXPECT_EQ(expected.n_exact, 2);
+      for (const std::string& isa : available_isas()) {
         select_isa(isa);
-        const Floats z = actual.decode(kept);
-        EXPECT_EQ(std::memcmp(y.data(), z.data(), y.size() * sizeof(float)), 0) << isa << kept;
-        const Floats plain = actual.decode_plainly(kept);
-        select_isa("scalar");
-        EXPECT_EQ(std::memcmp(plain.data(), expected.decode_plainly(kept).data(),
-                              plain.size() * sizeof(float)),
-                  0)
-            << isa << kept;
-        select_isa(isa);
+        const Encoded actual(bits, x, {1, 2, 3}, 0, form);
+        EXPECT_EQ(actual.headers, expected.headers) << isa;
+        EXPECT_EQ(actual.planes, expected.planes) << isa;
+        for (int kept = 0; kept <= bits; ++kept) {
+          select_isa("scalar");
+          const Floats y = expected.decode(kept);
+          select_isa(isa);
+          const Floats z = actual.decode(kept);
+          EXPECT_EQ(std::memcmp(y.data(), z.data(), y.size() * sizeof(float)), 0) << isa << kept;
+        }
       }
     }
   }

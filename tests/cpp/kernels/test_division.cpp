@@ -82,7 +82,7 @@ struct Group {
 TEST(Division, EveryPrefixOfThePlanesIsNearTheValues) {
   Group group;
   std::array<std::array<uint32_t, 8>, kMaxPlanes> planes{};
-  BitPlanes run = {8, nullptr, {}, {5, 4, false}};
+  BitPlanes run = {8, nullptr, {}, {5, 4, PlaneForm::kPlain}};
   for (size_t p = 0; p < 8; ++p) run.plane[p] = planes[p].data();
   division_encode(4, group.segments.data(), group.x.data(), run);
   for (int n_planes = 8; n_planes >= 1; --n_planes) {

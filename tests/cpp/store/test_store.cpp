@@ -13,8 +13,8 @@ Floats through_kernel(const Floats& x, int bits, StochasticRounding rounding) {
   const int64_t n = static_cast<int64_t>(x.size());
   const size_t n_groups = (x.size() + 255) / 256;
   std::vector<uint32_t> headers(n_groups), words(n_groups * 8 * static_cast<size_t>(bits));
-  BitPlanes run = {bits, headers.data(), {}, {noise_key(rounding), 0, true}};
-  run.dither.is_taken_off = bitplane_should_dither(bits, n, x.data());
+  const PlaneForm form = bitplane_choose_form(bits, false, n, x.data()).form;
+  BitPlanes run = {bits, headers.data(), {}, {noise_key(rounding), 0, form}};
   for (int p = 0; p < bits; ++p)
     run.plane[p] = words.data() + static_cast<size_t>(p) * n_groups * 8;
   bitplane_encode(n, x.data(), false, run);
