@@ -44,7 +44,8 @@ def test_one_tensor_is_kept_for_gate_and_factor(activation: Callable[[Tensor], T
     (derivative,) = calls(program, daf.activation_derivative.default)
     (backward,) = calls(program, daf.activation_backward.default)
     product = backward.args[1]
-    assert backward.args[2] == "exp" and product.args[0] is derivative
+    assert backward.args[2] == "exp"
+    assert product.args[0] is derivative
     assert {saved.node for saved in find_saved(program)} == {forward, product}
 
 

@@ -39,7 +39,8 @@ def fold_gates(program: ExportedProgram) -> None:
 def _factors(backward: Node) -> tuple[Node, Node] | None:
     """(grad, up) where an activation's backward gets grad * up, and nothing else of backward reads `up` or the gate."""
     product, gate = backward.args[:2]
-    assert isinstance(product, Node) and isinstance(gate, Node)
+    assert isinstance(product, Node)
+    assert isinstance(gate, Node)
     root = storage_root(gate)
     if not reads_for_derivative(backward, root) or passes_by_mask(backward, root):
         return None
