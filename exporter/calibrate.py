@@ -22,7 +22,7 @@ from torch import Tensor
 from daf import native
 from daf.errors import Exit, UserError
 from daf.exporter.check import LARGE_LR, program_gradients
-from daf.exporter.schemes import MAX_BITS
+from daf.exporter.schemes import MAX_BITS, STORE_SCHEMA
 from daf.files import atomic_write
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _square_norm(x: Tensor) -> float:
 
 def _cache_path(program_sha256: str, n_batches: int, encodings: str) -> Path:
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    key = hashlib.sha256(f"{program_sha256} {n_batches} 2{encodings}".encode()).hexdigest()[:32]
+    key = hashlib.sha256(f"{program_sha256} {n_batches} {STORE_SCHEMA}{encodings}".encode()).hexdigest()[:32]
     return root / "daf" / f"sensitivity-{key}.json"
 
 

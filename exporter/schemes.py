@@ -34,11 +34,9 @@ ActivationMode = Literal["fp32", "daf", "division"]
 
 STORE_SCHEMA = 4  # of the plan, the recipes and the encoding; as kStoreSchema in runtime_ops/session/manifest.h
 DEFAULT_BITS = 2  # on average
-# Where rounding does not average out (docs/benchmarks.md). A depthwise convolution sums over one channel: MobileNetV2
-# on CIFAR-10 lost 16 points with 2 bits, 9 with 3, and 1 with 4. What attention and its surroundings store are factors
-# of the gradient that goes on to the layers before, so that errors multiply: a bit more for four times the layers.
-CAREFUL_BITS = 4
-MAX_CAREFUL_LAYERS = 16
+# Where rounding does not average out: a depthwise convolution sums over one channel, and what attention and its
+# surroundings store are factors of the gradient that goes on to the layers before, so that errors multiply.
+CAREFUL_BITS = 3
 GROUP_ELEMENTS = 256
 GROUP_HEADER_BYTES = 4
 MAX_BITS = 8
@@ -139,11 +137,11 @@ def assign_schemes(
 
 def default_bits(saved: list[SavedActivation]) -> int:
     """On average, of what is stored."""
-    n_attention = sum(_is_attention(activation.node) for activation in saved)
     readers = (reader for activation in saved for reader in backward_readers(activation.node))
-    if n_attention > MAX_CAREFUL_LAYERS:
-        return CAREFUL_BITS + 1
-    return CAREFUL_BITS if n_attention or any(_is_depthwise_gradient(reader) for reader in readers) else DEFAULT_BITS
+    is_careful = any(_is_attention(activation.node) for activation in saved) or any(
+        map(_is_depthwise_gradient, readers)
+    )
+    return CAREFUL_BITS if is_careful else DEFAULT_BITS
 
 
 def _is_attention(saved: Node) -> bool:

@@ -13,7 +13,7 @@ from zoo_settings import SMALL
 
 from daf.exporter.calibrate import calibrate
 from daf.exporter.cli import export as export_command
-from daf.exporter.schemes import CAREFUL_BITS, MAX_CAREFUL_LAYERS
+from daf.exporter.schemes import CAREFUL_BITS
 from daf.exporter.write import rewrite_manifest
 from daf.manifest import manifest_path, read_manifest
 
@@ -23,7 +23,7 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Export:
     folder = tmp_path_factory.mktemp("calibrated")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
-        file = load_model_file("resnet18", {"width": "8", "batch_size": "8"})
+        file = load_model_file("resnet18", {"width": "16", "batch_size": "16"})
         options = Options(file, folder / "p.pte", Sgd(), activations="daf", importance="calibrated")
         export = export_program(options)
         export.sensitivities = calibrate(export, 1, lambda done, total: None)
@@ -62,7 +62,10 @@ def test_all_share_the_same_bytes(calibrated: Export) -> None:
         assert planned * 0.9 < session.store()["peak_used"] <= planned, importance
     uniform = open_session(calibrated, "uniform")
     uniform.step(arrays(calibrated))
-    assert set(uniform.store()["bits"].values()) <= {2, 3}  # whole pages may leave room for a plane more
+    bits = list(uniform.store()["bits"].values())
+    # Whole pages may leave room for a plane more, or lack that of one.
+    assert max(bits) - min(bits) <= 1
+    assert np.median(bits) == 2
     assert len(set(open_session(calibrated, None).store()["bits"].values())) > 1
 
 
@@ -163,25 +166,24 @@ def test_what_is_taken_when_nothing_is_said(
 
 
 @pytest.mark.parametrize(
-    ("model", "settings", "bits"),
+    ("model", "settings"),
     [
-        ("mobilenet_v2", {"width": 0.25, "resolution": 32}, CAREFUL_BITS),
-        ("vit_tiny", SMALL["vit_tiny"], CAREFUL_BITS),
-        ("minilm_lora", SMALL["minilm_lora"], CAREFUL_BITS),  # with dropout between the probabilities and their product
-        ("vit_tiny", {**SMALL["vit_tiny"], "layers": MAX_CAREFUL_LAYERS + 1}, CAREFUL_BITS + 1),
+        ("mobilenet_v2", {"width": 0.25, "resolution": 32}),
+        ("vit_tiny", SMALL["vit_tiny"]),
+        ("minilm_lora", SMALL["minilm_lora"]),  # with dropout between the probabilities and their product
     ],
 )
 def test_there_are_more_bits_where_rounding_does_not_average_out(
-    model: str, settings: dict[str, float], bits: int, tmp_path: Path
+    model: str, settings: dict[str, float], tmp_path: Path
 ) -> None:
-    """Depthwise convolutions that train, and attention, by the number of its layers."""
+    """Depthwise convolutions that train, and attention."""
     program = tmp_path / "p.pte"
     sets = [word for name in settings.keys() - {"batch_size"} for word in ("--set", f"{name}={settings[name]}")]
     arguments = [model, *sets, "--batch-size", "4", "-q", "-o", str(program), "--activations", "daf"]
     result = CliRunner().invoke(export_command, arguments)
     assert result.exit_code == 0, result.output
     entries = read_manifest(manifest_path(program)).raw["store"]["entries"]
-    assert {entry["bits"] for entry in entries} == {bits}
+    assert {entry["bits"] for entry in entries} == {CAREFUL_BITS}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from torch import Tensor
 from training import Export, NoOptimizer, Options, export_program, load_model_file, native, open_session
 from zoo_settings import SMALL
 
+from daf.exporter.schemes import STORE_SCHEMA
+
 SETTINGS: dict[str, dict[str, object]] = {
     "cnn_digits": {"width": 8, "batch_size": 16},
     "resnet18": {"width": 8, "batch_size": 4},
@@ -192,8 +194,10 @@ def test_a_plan_from_another_version_is_refused(tmp_path: Path) -> None:
     export = export_gradients("cnn_digits", tmp_path, "daf", 2)
     assert export.written is not None
     path = export.written.manifest_path
-    path.write_text(path.read_text().replace('"store": {\n  "schema": 4', '"store": {\n  "schema": 3'))
-    with pytest.raises(native.DafError, match="schema 3, the program by 2") as refused:
+    schema = '"store": {\n  "schema": '
+    path.write_text(path.read_text().replace(f"{schema}{STORE_SCHEMA}", f"{schema}{STORE_SCHEMA - 1}"))
+    expected = f"schema {STORE_SCHEMA}, the program by {STORE_SCHEMA - 1}"
+    with pytest.raises(native.DafError, match=expected) as refused:
         open_session(export)
     assert refused.value.exit_code == 5
 

@@ -367,13 +367,8 @@ struct BitPlanes {
   uint32_t* plane[kMaxPlanes];  // eight words per group
   Coding coding;
 };
-// The form with the smallest error, from a sample of x. `error` is that of values, squared, for an
-// error of 1, squared, of what the form has codes of.
-struct ChosenForm {
-  PlaneForm form;
-  float error;
-};
-ChosenForm bitplane_choose_form(int bits, bool are_probabilities, int64_t n, const float* x);
+// Which of the first three has the smallest error, from a sample of x.
+PlaneForm bitplane_choose_form(int bits, int64_t n, const float* x);
 // x[0] is the first value of the first group. Returns how many groups were marked. `around_caches`:
 // x is part of something larger than them, so what is written need not be there.
 int64_t bitplane_encode(int64_t n, const float* x, bool around_caches, const BitPlanes& to);

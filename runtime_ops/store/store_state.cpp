@@ -257,10 +257,10 @@ bool ActivationStore::State::store(int id, const float* x, int64_t* n_marked) {
   for (int p = 0; p < tensor.bits; ++p) {
     if (!allocate(tensor.planes[p], units.plane, [&] { return p < tensor.bits; })) return false;
   }
-  const ChosenForm chosen =
-      bitplane_choose_form(tensor.bits, plan_[id].are_probabilities, tensor.n_elements, x);
-  tensor.coding = {noise_key({seed_, step_, static_cast<uint32_t>(id)}), 0, chosen.form};
-  tensor.error = chosen.error;
+  const PlaneForm form = plan_[id].are_probabilities
+                             ? PlaneForm::kRoots
+                             : bitplane_choose_form(tensor.bits, tensor.n_elements, x);
+  tensor.coding = {noise_key({seed_, step_, static_cast<uint32_t>(id)}), 0, form};
   const auto encode = [&](const OrderedRange* ranges) { return tensor.encode(pool_, x, ranges); };
   const auto encode_on = [&](const OrderedRange* ranges, const StoredTensor::DevicePack& pack) {
     return tensor.encode_on(pool_, x, ranges, pack);

@@ -55,15 +55,32 @@ double StoredTensor::mean_square_range(const PagePool& pool) const {
   const double n_steps = (1 << made_bits) - 1;
   double sum = 0;
   int64_t n_counted = 0;
-  for_each_header(pool, [&](int64_t, uint32_t header) {
+  for_each_header(pool, [&](int64_t index, uint32_t header) {
     if ((header & kExactGroup) != 0) return;
     const uint32_t bits_of_scale = header & 0xffff0000;
     float scale;
     std::memcpy(&scale, &bits_of_scale, sizeof scale);
-    sum += scale * n_steps * scale * n_steps;
+    const double square_range = scale * n_steps * scale * n_steps;
+    sum += coding.form == PlaneForm::kRoots && maps == nullptr
+               ? square_range * error_of_squares(pool, index, square_range)
+               : square_range;
     ++n_counted;
   });
-  return n_counted == 0 ? 0 : error * sum / static_cast<double>(n_counted);
+  return n_counted == 0 ? 0 : sum / static_cast<double>(n_counted);
+}
+
+// Of a group of roots with this range: the mean square of the errors of their squares, by that of
+// the roots' own. With e the error of a root r, evenly spread over one step, it is that of 2 r e +
+// e^2 - step^2 / 12, or step^2 / 12 (4 r^2 + step^2 / 15). The steps are those of one bit, where
+// the last term weighs most.
+double StoredTensor::error_of_squares(const PagePool& pool, int64_t group,
+                                      double square_range) const {
+  float values[kPlaneGroup];
+  const int64_t count = std::min(kPlaneGroup, n_elements - group * kPlaneGroup);
+  decode(pool, group * kPlaneGroup, count, values);
+  double total = 0;
+  for (int64_t i = 0; i < count; ++i) total += static_cast<double>(values[i]);
+  return 4 * std::max(total / static_cast<double>(count), 0.0) + square_range / 15;
 }
 
 // The groups from `group` on whose headers and planes lie together.

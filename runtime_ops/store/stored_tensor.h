@@ -72,8 +72,7 @@ struct StoredTensor {
   int bits = 0;       // planes there are, or are to be made
   int made_bits = 0;  // planes there were when it was encoded
   int64_t n_exact = 0;
-  Coding coding;     // of the first group, set before it is encoded
-  double error = 1;  // ChosenForm::error
+  Coding coding;  // of the first group, set before it is encoded
   Piece headers, averages, exact;
   std::array<Piece, kMaxPlanes> planes;
 
@@ -92,6 +91,7 @@ struct StoredTensor {
   Coding coding_at(int64_t group) const {
     return {coding.key, static_cast<uint32_t>(group), coding.form};
   }
+  double error_of_squares(const PagePool& pool, int64_t group, double square_range) const;
   template <class Body>
   void for_each_header(const PagePool& pool, Body body) const;
   Run run_at(const PagePool& pool, int64_t group, int n_planes) const;

@@ -193,45 +193,33 @@ uint32_t noise_key(const StochasticRounding& rounding) {
   return static_cast<uint32_t>(mix(mix(mix(rounding.seed) + rounding.step) + rounding.tensor));
 }
 
-ChosenForm bitplane_choose_form(int bits, bool are_probabilities, int64_t n, const float* x) {
+PlaneForm bitplane_choose_form(int bits, int64_t n, const float* x) {
   constexpr int64_t kSampled = 16;       // groups
   constexpr double kRotationPays = 0.7;  // it takes time too
   const int64_t n_groups = n / kPlaneGroup, n_sampled = std::min(kSampled, n_groups);
-  double plain = 0, dithered = 0, rotated = 0, roots = 0, sum = 0;  // sums of squared errors
-  const auto square_scale = [&](const float* group) {
+  double plain = 0, dithered = 0, rotated = 0;  // sums of squared errors
+  const auto header_of = [&](const float* group) {
     const Range range = range_of(group);
-    const Header header = Header::of_range(range.minimum, range.maximum, bits);
-    return header.is_exact ? 0.0 : static_cast<double>(header.scale) * header.scale;
+    return Header::of_range(range.minimum, range.maximum, bits);
   };
   for (int64_t k = 0; k < n_sampled; ++k) {
     const float* group = x + k * n_groups / n_sampled * kPlaneGroup;
-    const Range range = range_of(group);
-    const Header header = Header::of_range(range.minimum, range.maximum, bits);
+    const Header header = header_of(group);
     if (header.is_exact || header.scale == 0) continue;
     int64_t spread = 0;  // the sum of f (1 - f), in 1/256 squared
     for (int64_t i = 0; i < kPlaneGroup; ++i) {
       const auto fixed = std::lrint((group[i] - header.minimum) * header.inverse());
       spread += (fixed & 255) * (256 - (fixed & 255));
-      sum += static_cast<double>(group[i]);
     }
-    const double square = static_cast<double>(header.scale) * header.scale;
-    plain += square * static_cast<double>(spread) / (256 * 256);
-    dithered += square * kPlaneGroup / 12;
-    alignas(64) float changed[kPlaneGroup];
-    rotate(group, changed);
-    rotated += square_scale(changed) * kPlaneGroup / 12;
-    if (!are_probabilities) continue;
-    take_roots(group, changed);
-    double part = 0;  // the error of a square is 2 x that of its root
-    for (int64_t i = 0; i < kPlaneGroup; ++i) part += 4.0 * static_cast<double>(group[i]);
-    roots += square_scale(changed) * part / 12;
+    const auto square = [](const Header& h) { return static_cast<double>(h.scale) * h.scale; };
+    plain += square(header) * static_cast<double>(spread) / (256 * 256);
+    dithered += square(header) * kPlaneGroup / 12;
+    alignas(64) float turned[kPlaneGroup];
+    rotate(group, turned);
+    rotated += square(header_of(turned)) * kPlaneGroup / 12;
   }
-  if (are_probabilities && roots < std::min(plain, dithered)) {
-    const double mean = sum / static_cast<double>(n_sampled * kPlaneGroup);
-    return {PlaneForm::kRoots, static_cast<float>(4 * mean)};
-  }
-  if (rotated < kRotationPays * std::min(plain, dithered)) return {PlaneForm::kRotated, 1};
-  return {plain < dithered ? PlaneForm::kPlain : PlaneForm::kDithered, 1};
+  if (rotated < kRotationPays * std::min(plain, dithered)) return PlaneForm::kRotated;
+  return plain < dithered ? PlaneForm::kPlain : PlaneForm::kDithered;
 }
 
 int64_t bitplane_encode(int64_t n, const float* x, bool around_caches, const BitPlanes& to) {

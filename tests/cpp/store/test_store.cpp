@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <thread>
 
@@ -13,7 +14,7 @@ Floats through_kernel(const Floats& x, int bits, StochasticRounding rounding) {
   const int64_t n = static_cast<int64_t>(x.size());
   const size_t n_groups = (x.size() + 255) / 256;
   std::vector<uint32_t> headers(n_groups), words(n_groups * 8 * static_cast<size_t>(bits));
-  const PlaneForm form = bitplane_choose_form(bits, false, n, x.data()).form;
+  const PlaneForm form = bitplane_choose_form(bits, n, x.data());
   BitPlanes run = {bits, headers.data(), {}, {noise_key(rounding), 0, form}};
   for (int p = 0; p < bits; ++p)
     run.plane[p] = words.data() + static_cast<size_t>(p) * n_groups * 8;
@@ -173,6 +174,26 @@ TEST(Store, RangeOfGroups) {
   x[3] = NAN;
   store.stash(0, x.data());
   EXPECT_NEAR(store.mean_square_range(0), 16.0, 0.5);
+}
+
+TEST(Store, RangeOfGroupsSaysHowFarProbabilitiesAreOff) {
+  // In most groups of a long row nothing is likely; in a few, one value is, and the others are not.
+  Floats x = random_floats(1 << 18, 3);
+  for (float& p : x) p = 1e-6f * std::abs(p);
+  for (size_t i = 0; i < x.size(); i += 8192) x[i + i / 8192] = 0.6f;
+  for (const int bits : {1, 2, 4}) {
+    StoreEntry probabilities = entry(1 << 18, bits);
+    probabilities.are_probabilities = true;
+    ActivationStore store({probabilities}, with_budget(1 << 20));
+    store.begin_step(1, 2);
+    store.stash(0, x.data());
+    const Floats y = read_all(store, 0, 1 << 18);
+    double error = 0;  // the mean of squares
+    for (size_t i = 0; i < x.size(); ++i) error += std::pow(y[i] - x[i], 2) / (1 << 18);
+    const double expected = store.mean_square_range(0) / 12 / std::pow((1 << bits) - 1, 2);
+    EXPECT_GT(expected, 0.5 * error) << bits;
+    EXPECT_LT(expected, (bits == 1 ? 2 : 10) * error) << bits;
+  }
 }
 
 TEST(Store, StartsOverWhenSomethingChanged) {
