@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -83,7 +82,7 @@ class Export:
     update: UpdatePlan = field(default_factory=UpdatePlan)
     saved: list[SavedActivation] = field(default_factory=list)
     schemes: list[AssignedScheme] = field(default_factory=list)
-    default_bits: float = DEFAULT_BITS  # of stored activations, on average
+    default_bits: int = DEFAULT_BITS  # of stored activations, on average
     attention: list[Attention] = field(default_factory=list)
     store: StorePlan = field(default_factory=lambda: StorePlan([], 0))
     sensitivities: dict[str, float] = field(default_factory=dict)  # stored activation -> importance, when calibrated
@@ -174,7 +173,7 @@ def fuse(export: Export) -> None:
     if not isinstance(optimizer, NoOptimizer):
         # What is alive when backward begins; a compressed program also needs whole tensors while it computes.
         largest = max((scheme.activation.raw_bytes for scheme in export.schemes), default=0)
-        kept = sum(scheme.stored_bytes(scheme.bits or math.ceil(export.default_bits)) for scheme in export.schemes)
+        kept = sum(scheme.stored_bytes(scheme.bits or export.default_bits) for scheme in export.schemes)
         activation_bytes = max(4 * largest, kept)
         fuse_optimizer(export.programs[TRAIN], optimizer, activation_bytes, export.update.sparse)
         parameters_to_buffers(export.programs[PREDICT], set(export.trained))

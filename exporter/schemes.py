@@ -36,8 +36,7 @@ STORE_SCHEMA = 4  # of the plan, the recipes and the encoding; as kStoreSchema i
 DEFAULT_BITS = 2  # on average
 # Where rounding does not average out: a depthwise convolution sums over one channel, and what attention and its
 # surroundings store are factors of the gradient that goes on to the layers before, so that errors multiply.
-DEPTHWISE_BITS = 3
-ATTENTION_BITS = 3.25
+CAREFUL_BITS = 3
 GROUP_ELEMENTS = 256
 GROUP_HEADER_BYTES = 4
 MAX_BITS = 8
@@ -136,12 +135,13 @@ def assign_schemes(
     return list(assigned.values())
 
 
-def default_bits(saved: list[SavedActivation]) -> float:
+def default_bits(saved: list[SavedActivation]) -> int:
     """On average, of what is stored."""
-    if any(_is_attention(activation.node) for activation in saved):
-        return ATTENTION_BITS
     readers = (reader for activation in saved for reader in backward_readers(activation.node))
-    return DEPTHWISE_BITS if any(map(_is_depthwise_gradient, readers)) else DEFAULT_BITS
+    is_careful = any(_is_attention(activation.node) for activation in saved) or any(
+        map(_is_depthwise_gradient, readers)
+    )
+    return CAREFUL_BITS if is_careful else DEFAULT_BITS
 
 
 def _is_attention(saved: Node) -> bool:

@@ -182,23 +182,14 @@ def _bits(export: Export, fixed_bytes: int) -> dict[str, int]:
         )
     if options.activations == "division":
         return {entry.activation.name: entry.bits or DEFAULT_BITS for entry in entries}
-    every = options.bits
-    if every is None and options.budget_bytes is None and not export.sensitivities and export.default_bits % 1 == 0:
-        every = int(export.default_bits)
-    if every is not None:
-        return {entry.activation.name: every for entry in entries}
+    if options.bits is not None or (options.budget_bytes is None and not export.sensitivities):
+        return {entry.activation.name: options.bits or export.default_bits for entry in entries}
     if options.budget_bytes is not None:
         limit = options.budget_bytes - fixed_bytes
     else:
-        limit = store_bytes_on_average(sizes, export.default_bits)
+        limit = native.store_bytes(sizes, [export.default_bits] * len(sizes))
     found = native.fit_bits(sizes, [export.sensitivity(entry) for entry in entries], limit)
     return dict(zip((entry.activation.name for entry in entries), found, strict=True))
-
-
-def store_bytes_on_average(sizes: list[int], bits: float) -> int:
-    """What tensors of so many elements take with so many bits on average."""
-    low, high = (native.store_bytes(sizes, [n] * len(sizes)) for n in (math.floor(bits), math.ceil(bits)))
-    return low + int((bits - math.floor(bits)) * (high - low))
 
 
 def _maps(entries: list[AssignedScheme]) -> list[tuple[int, ...]]:

@@ -22,7 +22,6 @@ from daf.cli_types import IMPORTANCES
 from daf.errors import Exit, UserError
 from daf.exporter.load import ModelFile, load_model_file
 from daf.exporter.schemes import DEFAULT_BITS
-from daf.exporter.write import store_bytes_on_average
 from daf.manifest import Manifest, manifest_path
 from daf.text import format_bytes
 from daf.tools.bench_results import Result
@@ -200,7 +199,9 @@ def _opener(program: Path, budget: int | None = None, importance: str | None = N
 
 def _budget(manifest: Manifest, bits: float) -> tuple[int, int]:
     """What the pool may take at so many bits on average, and the budget that gives it so much."""
-    pool = store_bytes_on_average([entry["n_elements"] for entry in manifest.raw["store"]["entries"]], bits)
+    sizes = [entry["n_elements"] for entry in manifest.raw["store"]["entries"]]
+    low, high = (native.store_bytes(sizes, [n] * len(sizes)) for n in (math.floor(bits), math.ceil(bits)))
+    pool = low + int((bits - math.floor(bits)) * (high - low))
     return pool, manifest.memory["arena"] + manifest.memory["workspace"] + pool
 
 
