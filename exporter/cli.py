@@ -59,7 +59,8 @@ Examples:
     type=BITS,
     default="auto",
     show_default=True,
-    help="Of stored activations, 1 to 8. auto: 2 on average, 3 where depthwise convolutions train or with attention.",
+    help="Of stored activations, 1 to 8. auto: 2 on average, 3 where depthwise convolutions train or with "
+    "attention, 4 with more than 16 layers of it.",
 )
 @click.option("--lfc-block", type=click.IntRange(2, 64), help="Height and width of division's blocks. [8]")
 @click.option(

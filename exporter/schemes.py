@@ -34,9 +34,11 @@ ActivationMode = Literal["fp32", "daf", "division"]
 
 STORE_SCHEMA = 4  # of the plan, the recipes and the encoding; as kStoreSchema in runtime_ops/session/manifest.h
 DEFAULT_BITS = 2  # on average
-# Where rounding does not average out: a depthwise convolution sums over one channel, and what attention and its
-# surroundings store are factors of the gradient that goes on to the layers before, so that errors multiply.
+# Where rounding does not average out (docs/benchmarks.md): a depthwise convolution sums over one channel, and what
+# attention and its surroundings store are factors of the gradient that goes on to the layers before, so that errors
+# multiply: a bit more for four times the layers.
 CAREFUL_BITS = 3
+MAX_CAREFUL_LAYERS = 16
 GROUP_ELEMENTS = 256
 GROUP_HEADER_BYTES = 4
 MAX_BITS = 8
@@ -137,11 +139,11 @@ def assign_schemes(
 
 def default_bits(saved: list[SavedActivation]) -> int:
     """On average, of what is stored."""
+    n_attention = sum(_is_attention(activation.node) for activation in saved)
     readers = (reader for activation in saved for reader in backward_readers(activation.node))
-    is_careful = any(_is_attention(activation.node) for activation in saved) or any(
-        map(_is_depthwise_gradient, readers)
-    )
-    return CAREFUL_BITS if is_careful else DEFAULT_BITS
+    if n_attention > MAX_CAREFUL_LAYERS:
+        return CAREFUL_BITS + 1
+    return CAREFUL_BITS if n_attention or any(map(_is_depthwise_gradient, readers)) else DEFAULT_BITS
 
 
 def _is_attention(saved: Node) -> bool:

@@ -13,7 +13,7 @@ from zoo_settings import SMALL
 
 from daf.exporter.calibrate import calibrate
 from daf.exporter.cli import export as export_command
-from daf.exporter.schemes import CAREFUL_BITS
+from daf.exporter.schemes import CAREFUL_BITS, MAX_CAREFUL_LAYERS
 from daf.exporter.write import rewrite_manifest
 from daf.manifest import manifest_path, read_manifest
 
@@ -166,24 +166,25 @@ def test_what_is_taken_when_nothing_is_said(
 
 
 @pytest.mark.parametrize(
-    ("model", "settings"),
+    ("model", "settings", "bits"),
     [
-        ("mobilenet_v2", {"width": 0.25, "resolution": 32}),
-        ("vit_tiny", SMALL["vit_tiny"]),
-        ("minilm_lora", SMALL["minilm_lora"]),  # with dropout between the probabilities and their product
+        ("mobilenet_v2", {"width": 0.25, "resolution": 32}, CAREFUL_BITS),
+        ("vit_tiny", SMALL["vit_tiny"], CAREFUL_BITS),
+        ("minilm_lora", SMALL["minilm_lora"], CAREFUL_BITS),  # with dropout between the probabilities and their product
+        ("vit_tiny", {**SMALL["vit_tiny"], "layers": MAX_CAREFUL_LAYERS + 1}, CAREFUL_BITS + 1),
     ],
 )
 def test_there_are_more_bits_where_rounding_does_not_average_out(
-    model: str, settings: dict[str, float], tmp_path: Path
+    model: str, settings: dict[str, float], bits: int, tmp_path: Path
 ) -> None:
-    """Depthwise convolutions that train, and attention."""
+    """Depthwise convolutions that train, and attention, by the number of its layers."""
     program = tmp_path / "p.pte"
     sets = [word for name in settings.keys() - {"batch_size"} for word in ("--set", f"{name}={settings[name]}")]
     arguments = [model, *sets, "--batch-size", "4", "-q", "-o", str(program), "--activations", "daf"]
     result = CliRunner().invoke(export_command, arguments)
     assert result.exit_code == 0, result.output
     entries = read_manifest(manifest_path(program)).raw["store"]["entries"]
-    assert {entry["bits"] for entry in entries} == {CAREFUL_BITS}
+    assert {entry["bits"] for entry in entries} == {bits}
 
 
 @pytest.mark.parametrize(
