@@ -16,12 +16,13 @@ from torch.export.exported_program import ExportedProgram
 from torch.fx import Node
 
 from daf.exporter import recipe as recipes
-from daf.exporter.find_saved import is_view, storage_root
+from daf.exporter.find_saved import storage_root
 from daf.exporter.graph import GraphEditor
 from daf.exporter.recipe import Recipe
 from daf.exporter.schemes import (
     AssignedScheme,
     Derivation,
+    Dropped,
     Normalized,
     Saved,
     backward_readers,
@@ -127,10 +128,14 @@ class _Rewrite:
             self._recipes[saved] = recipe
         elif scheme.value == "derive":
             assert scheme.derivation is not None
+            recipe = self._derive(scheme.derivation)
+            if not scheme.mask:
+                self._recipes[saved] = recipe
+                return
             both = saved.args[0]
             assert isinstance(both, Node)
             slope = float(both.args[2]) if both.args[1] == "leaky_relu" else 0.0  # type: ignore[arg-type]
-            self._recipes[saved] = self._derive(scheme.derivation).then(recipes.mask(self._masks[saved], slope))
+            self._recipes[saved] = recipe.then(recipes.mask(self._masks[saved], slope))
 
     @staticmethod
     def _made_by(saved: Node) -> str | None:
@@ -148,6 +153,9 @@ class _Rewrite:
             mean, var = self._output(made, 1), self._output(made, 2)
             step = recipes.normalize(mean, var, weight, bias, float(eps))  # type: ignore[arg-type]
             return self._recipes[derivation.x].then(step)
+        if isinstance(derivation, Dropped):
+            _, clock, p, layer = derivation.node.args
+            return self._recipes[derivation.x].then(recipes.dropout(clock, float(p), int(layer)))  # type: ignore[arg-type]
         return self._derive(derivation.left).plus(self._derive(derivation.right))
 
     def _output(self, made: Node, index: int) -> Node:
@@ -157,13 +165,12 @@ class _Rewrite:
         raise AssertionError(f"{made.name} is normalisation with a backward, which reads its statistics")
 
     def _stash(self, scheme: AssignedScheme, entry: int) -> Node:
-        """Right after the last use in forward: from there on only the store holds it.
+        """As soon as it is there: so the last operator of forward that reads it may write over it.
 
-        A derivative is stored as soon as it can be computed, to be gone before the activation's output is there.
+        A derivative, too, is gone before the activation's output is there.
         """
         saved, backward = scheme.activation.node, scheme.derivative_for
-        users = self._forward_users(saved) if backward is None else []
-        place = max([saved, *users], key=lambda node: self._order.get(node, -1))
+        place = saved
         while place.next.target is operator.getitem and place.next.args[0] is place:
             place = place.next
         with self.edit.at(place.next):
@@ -176,15 +183,6 @@ class _Rewrite:
             token = self.edit.call(daf.stash.default, value, entry)
         token.meta["daf_phase"] = value.meta["daf_phase"] = "forward"
         return token
-
-    def _forward_users(self, node: Node) -> list[Node]:
-        found = []
-        for user in node.users:
-            if user.op == "call_function" and user.meta["daf_phase"] == "forward":
-                found.append(user)
-                if is_view(user):
-                    found += self._forward_users(user)
-        return found
 
     # ---- backward --------------------------------------------------------------------------------------------------
 
@@ -268,5 +266,4 @@ _FUSED: dict[Any, _FusedForm] = {
     daf.layer_norm_backward.default: _second_argument(daf.stored_layer_norm_backward.default),
     daf.activation_backward.default: _second_argument(daf.stored_activation_backward.default),
     daf.softmax_backward.default: _softmax,
-    daf.cross_entropy_backward.default: _second_argument(daf.stored_cross_entropy_backward.default),
 }

@@ -40,7 +40,8 @@ def mark_phases(program: ExportedProgram) -> None:
     """Sets meta["daf_phase"] of every node: backward is what comes behind the loss.
 
     Also what does not depend on the gradient of the loss, as the derivative of an activation function: as a part of
-    forward, it would be kept beside what it is computed from. Further outputs of the loss's own operator are forward.
+    forward, it would be kept beside what it is computed from. Further outputs of the loss's own operator are forward,
+    but for a gradient.
     """
     loss, phase = loss_node(program), "forward"
     for node in program.graph.nodes:
@@ -50,6 +51,8 @@ def mark_phases(program: ExportedProgram) -> None:
         node.meta["daf_phase"] = source.meta["daf_phase"] if isinstance(source, Node) else phase
         if node is loss:
             phase = "backward"
+        elif isinstance(source, Node) and source.target is torch.ops.daf.cross_entropy.default:
+            node.meta["daf_phase"] = "backward"
 
 
 def find_saved(program: ExportedProgram) -> list[SavedActivation]:

@@ -179,6 +179,11 @@ def inputs_of_kind(program: ExportedProgram, *kinds: InputKind) -> dict[str, Nod
     }
 
 
+def is_ones(node: object) -> bool:
+    full = torch.ops.aten.full_like.default, torch.ops.aten.full.default
+    return isinstance(node, Node) and node.target in full and bool(node.args[1] == 1)
+
+
 def module_path(node: Node) -> str:
     """The user's module that a node belongs to, as in `named_modules()`."""
     stack = node.meta.get("nn_module_stack") or {}

@@ -368,21 +368,12 @@ def nll_loss_backward(
     return torch.empty_like(log_p)
 
 
-@defines(
-    "(Tensor grad, Tensor log_p, Tensor target, Tensor? weight, Tensor total_weight, int reduction, "
-    "int ignore_index) -> Tensor"
-)
-def cross_entropy_backward(
-    grad: Tensor,
-    log_p: Tensor,
-    target: Tensor,
-    weight: Tensor | None,
-    total_weight: Tensor,
-    reduction: int,
-    ignore_index: int,
-) -> Tensor:
-    """The gradient of the logits; log_p is [n, c]."""
-    return torch.empty_like(log_p)
+@defines("(Tensor x, Tensor target, Tensor? weight, int reduction, int ignore_index) -> (Tensor, Tensor)")
+def cross_entropy(
+    x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
+) -> tuple[Tensor, ...]:
+    """(loss, the gradient of the logits x); x is [n, c], reduction 1 mean, 2 sum."""
+    return x.new_empty([]), torch.empty_like(x)
 
 
 # ---- pooling ----------------------------------------------------------------------------------------------------

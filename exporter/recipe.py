@@ -5,6 +5,7 @@
     normalize:EPS:WEIGHT:BIAS   batch normalisation (WEIGHT, BIAS: 0 or 1)                   takes mean, var[, ...]
     add                         the sum of the last two
     mask:SLOPE                  zero (or SLOPE times) where the bit of the mask is not set   takes the mask
+    dropout:P:LAYER             the dropout with that number                                 takes the clock
 
 Each step is linear in what the store holds, so that a value made from stochastically rounded ones is unbiased.
 `runtime_ops/ops/stored.cpp` runs it.
@@ -81,6 +82,10 @@ def value(tensor: Node) -> Recipe:
 def normalize(mean: Node, var: Node, weight: Node | None, bias: Node | None, eps: float) -> Step:
     tensors = tuple(t for t in (mean, var, weight, bias) if t is not None)
     return Step(f"normalize:{eps!r}:{int(weight is not None)}:{int(bias is not None)}", tensors)
+
+
+def dropout(clock: Node, p: float, layer: int) -> Step:
+    return Step(f"dropout:{p!r}:{layer}", (clock,))
 
 
 def mask(words: Node, slope: float) -> Step:

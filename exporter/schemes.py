@@ -6,7 +6,8 @@
              reads it (GELU, SiLU, ...): that is linear in the derivative, and a function of a rounded value is biased
     division the averages of blocks, and bit-planes of what is left, in the activation store (exporter/division.py)
     derive   nothing of its own: a linear function of what is kept anyway (exporter/recipe.py), as the output of
-             conv-bn-relu is of the planes of the convolution's output and the mask of the ReLU
+             conv-bn-relu is of the planes of the convolution's output and the mask of the ReLU, and that of dropout is
+             of its input
 
 An activation may have a mask for one reader and planes (or a derivation) for the others. In division mode nothing is
 derived, and no derivative is taken: the method as published keeps every tensor.
@@ -32,7 +33,7 @@ daf = torch.ops.daf
 
 ActivationMode = Literal["fp32", "daf", "division"]
 
-STORE_SCHEMA = 4  # of the plan, the recipes and the encoding; as kStoreSchema in runtime_ops/session/manifest.h
+STORE_SCHEMA = 5  # of the plan, the recipes and the encoding; as kStoreSchema in runtime_ops/session/manifest.h
 DEFAULT_BITS = 2  # on average
 # Where rounding does not average out (docs/benchmarks.md): a depthwise convolution sums over one channel, and what
 # attention and its surroundings store are factors of the gradient that goes on to the layers before, so that errors
@@ -72,7 +73,15 @@ class Sum:
     right: Derivation
 
 
-Derivation = Normalized | Saved | Sum
+@dataclass(frozen=True)
+class Dropped:
+    """The output of dropout, whose mask is made again, from its saved input."""
+
+    node: Node  # dropout
+    x: Node
+
+
+Derivation = Normalized | Saved | Sum | Dropped
 
 
 @dataclass(frozen=True)
@@ -186,8 +195,10 @@ def _compress(
     mask = any(passes_by_mask(reader, node) for reader in readers)
     if all(passes_by_mask(reader, node) for reader in readers):
         return AssignedScheme(activation, "none", mask)
-    if is_log_softmax(node) and not all(reader.target in _READS_PROBABILITIES for reader in readers):
+    if is_log_softmax(node) and not all(reader.target is daf.softmax_backward.default for reader in readers):
         return AssignedScheme(activation, "keep")
+    if derivatives and not mask and (dropped := _dropped(node, assigned)) is not None:
+        return AssignedScheme(activation, "derive", derivation=dropped, n_terms=assigned[dropped.x].n_terms)
     has_own_mask = any(passes_by_mask(reader, node) and forward_activation(reader) is node for reader in readers)
     derivation = _rectified(node, assigned) if has_own_mask else None
     if derivation is not None:
@@ -239,9 +250,6 @@ def forward_activation(backward: Node) -> Node | None:
     return None
 
 
-_READS_PROBABILITIES = {daf.softmax_backward.default, daf.cross_entropy_backward.default}
-
-
 def is_log_softmax(node: Node) -> bool:
     """Its backward is linear in the probabilities, not in their logarithms: the store gets those."""
     return node.target is daf.softmax.default and node.args[2] is True
@@ -279,6 +287,20 @@ def find_attention(schemes: list[AssignedScheme]) -> list[Attention]:
     return found
 
 
+def _dropped(node: Node, assigned: Mapping[Node, AssignedScheme]) -> Dropped | None:
+    """It adds no error of its own, so at any number of bits."""
+    if node.target is not daf.dropout.default:
+        return None
+    x = storage_root(node.args[0])  # type: ignore[arg-type]
+    return Dropped(node, x) if _holds_value(x, assigned) else None
+
+
+def _holds_value(node: Node, assigned: Mapping[Node, AssignedScheme]) -> bool:
+    known = assigned.get(node)
+    has_value = known is not None and known.value != "none" and known.derivative_for is None
+    return has_value and not is_log_softmax(node)
+
+
 def _rectified(node: Node, assigned: Mapping[Node, AssignedScheme]) -> Derivation | None:
     """How the input of the (leaky) ReLU `node` derives from what is saved; the mask does the rest."""
     if node.target is not daf.activation.default or node.args[1] not in ("relu", "leaky_relu"):
@@ -288,9 +310,7 @@ def _rectified(node: Node, assigned: Mapping[Node, AssignedScheme]) -> Derivatio
 
 
 def _linear(node: Node, assigned: Mapping[Node, AssignedScheme]) -> Derivation | None:
-    known = assigned.get(node)
-    holds_value = known is not None and known.value != "none" and known.derivative_for is None
-    if holds_value and not is_log_softmax(node):
+    if _holds_value(node, assigned):
         return Saved(node)
     if node.target is operator.getitem and node.args[1] == 0:
         made = node.args[0]

@@ -152,25 +152,6 @@ def stored_activation_backward(
     return torch.empty_like(grad)
 
 
-@defines(
-    "(Tensor grad, Tensor[] source, str recipe, int[] shape, Tensor target, Tensor? weight, Tensor total_weight, "
-    "int reduction, int ignore_index) -> Tensor"
-)
-def stored_cross_entropy_backward(
-    grad: Tensor,
-    source: Sequence[Tensor],
-    recipe: str,
-    shape: Sequence[int],
-    target: Tensor,
-    weight: Tensor | None,
-    total_weight: Tensor,
-    reduction: int,
-    ignore_index: int,
-) -> Tensor:
-    """What is stored are the probabilities."""
-    return grad.new_empty(list(shape))
-
-
 @defines("(Tensor grad, Tensor[] source, str recipe, int[] shape, int axis, bool log) -> Tensor")
 def stored_softmax_backward(
     grad: Tensor, source: Sequence[Tensor], recipe: str, shape: Sequence[int], axis: int, log: bool

@@ -342,7 +342,8 @@ py::array_t<float> dropout_array(const py::array& x, float p, uint64_t seed, uin
     throw DafError(Exit::kUsage, "cannot run dropout: p must be from 0 to 1");
   }
   py::array_t<float> y(view.spec.shape);
-  dropout({p, seed, step, layer}, x.size(), static_cast<const float*>(view.data), y.mutable_data());
+  dropout({p, seed, step, layer}, 0, x.size(), static_cast<const float*>(view.data),
+          y.mutable_data());
   return y;
 }
 

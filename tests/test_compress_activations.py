@@ -159,6 +159,24 @@ def test_what_others_read_too_is_stored_as_it_is(tmp_path: Path) -> None:
         assert np.linalg.norm(stored[name] - plain[name]) < 0.3 * np.linalg.norm(plain[name]), name
 
 
+def test_the_output_of_dropout_is_derived_from_its_input(tmp_path: Path) -> None:
+    """Exactly: at any number of bits, and the same elements are dropped again."""
+    forward = "y = F.gelu(self.conv(x)); return self.head(F.dropout(y, 0.3)) + self.head(y)"
+    for bits in (2, 8):
+        export = export_compressed(tmp_path, BLOCK, forward, bits)
+        assert sorted(schemes(export).values()) == ["derive", "planes", "planes"]
+        read = recipes(export, "stored_convolution_weight_grad")
+        assert read == ["planes:1", "planes:1:last dropout:0.3:0"]
+    plain, stored = (gradients_of(tmp_path, forward, mode, 8) for mode in ("fp32", "daf"))
+    for name, expected in plain.items():
+        assert np.linalg.norm(stored[name] - expected) <= 0.01 * np.linalg.norm(expected), name
+
+
+def test_dropout_of_what_is_not_kept_is_stored_itself(tmp_path: Path) -> None:
+    export = export_compressed(tmp_path, BLOCK, "return self.head(F.dropout(self.conv(x), 0.3))")
+    assert list(schemes(export).values()) == ["planes"]
+
+
 def test_activations_of_the_same_value_have_masks_of_their_own(tmp_path: Path) -> None:
     """The output of ReLU6 passes its own gradient below 6, and that of the leaky ReLU behind it above 0."""
     forward = (

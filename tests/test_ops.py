@@ -93,7 +93,6 @@ NEED_A_STORE = (
     "stored_batch_gemm",
     "stored_batch_norm_backward",
     "stored_convolution_weight_grad",
-    "stored_cross_entropy_backward",
     "stored_gemm",
     "stored_layer_norm_backward",
     "stored_softmax_backward",

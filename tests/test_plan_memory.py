@@ -113,6 +113,44 @@ def test_a_planted_overlap_is_found() -> None:
     check_no_overlap(graph_of(specs))  # the same bytes at another time are fine
 
 
+daf = torch.ops.daf
+
+
+def plan_chain(n_readers: int, target: torch._ops.OpOverload = daf.dropout.out) -> tuple[list[TensorSpec], int]:
+    """x, an operator that reads it, and further readers of x behind that; also the size of the arena."""
+    graph, specs = torch.fx.Graph(), make_specs([(1000, (0, n_readers)), (1000, (1, 2 + n_readers))])
+    x = graph.call_function(torch.empty)
+    x.meta["spec"] = specs[0]
+    y = graph.call_function(target, (x,))
+    y.meta["spec"] = specs[1]
+    for _ in range(n_readers - 1):
+        graph.call_function(torch.relu, (x,))
+    graph.output((y,))
+    module = torch.fx.GraphModule({}, graph)
+    result = best_fit(ALIGNMENT, set(specs), module, None)
+    for spec, place in result.spec_dict.items():
+        spec.mem_id, spec.mem_offset = place.mem_id, place.mem_offset
+    check_no_overlap(module)
+    assert measure_arena(module).peak_bytes == result.bufsizes[ARENA_ID]
+    return specs, int(result.bufsizes[ARENA_ID])
+
+
+def test_the_last_reader_writes_over_what_it_reads() -> None:
+    (x, y), size = plan_chain(1)
+    assert x.mem_offset == y.mem_offset
+    assert size == 1024
+
+
+def test_what_is_read_again_is_not_written_over() -> None:
+    (x, y), size = plan_chain(2)
+    assert x.mem_offset != y.mem_offset
+    assert size == 2048
+
+
+def test_an_operator_that_reads_on_does_not_write_over_its_input() -> None:
+    assert plan_chain(1, daf.permute.out)[1] == 2048
+
+
 # ---- a real program ---------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from daf import native
 from daf.exporter.load import load_model_file
 from daf.manifest import Manifest, example_path, manifest_path, read_manifest
 from daf.tools.bench_results import Result, Stopwatch, Times, say
-from daf.tools.bench_step import MIN_SLICE_S, StepCase, export_case, open_session
+from daf.tools.bench_step import MEASURING_EVERY, MIN_SLICE_S, StepCase, export_case, open_session, usual_step
 from daf.tools.eager import EagerTrainer
 from daf.tools.eager_memory import EagerMemory, QuantizedSavedTensors, measure_eager
 from daf.tools.local_device import run_local
@@ -93,13 +93,21 @@ def _times(
 
     stopwatch = Stopwatch(1, MIN_SLICE_S)
 
+    def step(mode: str) -> float:
+        return usual_step(sessions[mode], arrays)
+
+    def measuring_step() -> float:
+        sessions["daf"].set_step_count(MEASURING_EVERY)
+        return sessions["daf"].step(arrays)
+
     def compare(mode: str) -> Times:
-        return stopwatch.compare(lambda: sessions[mode].step(arrays), lambda: sessions["fp32"].step(arrays), repeats)
+        return stopwatch.compare(lambda: step(mode), lambda: step("fp32"), repeats)
 
     ours, others = compare("daf"), {mode: compare(mode) for mode in sessions if mode not in ("fp32", "daf")}
     # Each ratio is of two that took turns: between one comparison and the next, the machine may get other work.
-    plain = stopwatch.compare(lambda: sessions["daf"].step(arrays), lambda: eager.step(batch), repeats)
-    naively = stopwatch.compare(lambda: sessions["daf"].step(arrays), naive_step, repeats)
+    measuring = stopwatch.compare(measuring_step, lambda: step("fp32"), repeats)
+    plain = stopwatch.compare(lambda: step("daf"), lambda: eager.step(batch), repeats)
+    naively = stopwatch.compare(lambda: step("daf"), naive_step, repeats)
     hooks = stopwatch.compare(naive_step, lambda: eager.step(batch), repeats)
 
     def result(name: str, value: float, peer: str, peer_value: float, spread: float, mode: str = "daf") -> Result:
@@ -110,6 +118,8 @@ def _times(
     yield result("step", ours.ours, "fp32 program", ours.peer, ours.spread)
     for mode, times in others.items():
         yield result("step", times.ours, "fp32 program", times.peer, times.spread, mode)
+    name = f"step that measures importance, 1 of {MEASURING_EVERY}"
+    yield result(name, measuring.ours, "fp32 program", measuring.peer, measuring.spread)
     yield result("step", plain.ours, PYTORCH, plain.peer, plain.spread)
     yield result("step", naively.ours, HOOKS, naively.peer, naively.spread)
     yield result("added to a step", max(ours.ours - ours.peer, 0.0), HOOKS, hooks.ours - hooks.peer, both)

@@ -21,7 +21,7 @@ from daf.tools import bench_accuracy
 from daf.tools.bench_accuracy import AccuracyCase
 from daf.tools.bench_memory import PYTORCH, eager_memory, our_memory
 from daf.tools.bench_results import Result, Stopwatch, say
-from daf.tools.bench_step import MIN_SLICE_S, StepCase, export_case, open_session
+from daf.tools.bench_step import MIN_SLICE_S, StepCase, export_case, open_session, usual_step
 from daf.tools.eager import EagerTrainer
 from daf.tools.eager_memory import checkpoint_blocks
 
@@ -104,7 +104,7 @@ def _time(case: StepCase, way: str, session: native.Session, manifest: Manifest,
     batch = list(model_file.make_batch())
     arrays = [tensor.numpy() for tensor in batch]
     eager = EagerTrainer(model_file, manifest)
-    times = Stopwatch(1, MIN_SLICE_S).compare(lambda: session.step(arrays), lambda: eager.step(batch), repeats)
+    times = Stopwatch(1, MIN_SLICE_S).compare(lambda: usual_step(session, arrays), lambda: eager.step(batch), repeats)
     return _milliseconds(case, way, times.ours, times.peer, times.spread)
 
 

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import click
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -133,6 +135,20 @@ def shared_exports() -> Iterator[None]:
 
 def open_session(program: Path) -> native.Session:
     return native.Session(str(program), str(manifest_path(program)))
+
+
+# With daf, steps that measure importance, after the first ones of a training. As measures_importance() in
+# runtime_ops/session/session.cpp.
+MEASURING_EVERY = 50
+
+
+def usual_step(session: native.Session, arrays: Sequence[npt.NDArray[Any]]) -> float:
+    """One that does not measure importance; but the first of a session does, as all others share their bits by it."""
+    if session.step_count % MEASURING_EVERY == 0 and session.step_count > 0:
+        session.set_step_count(session.step_count + 1)
+    elif 0 < session.step_count < MEASURING_EVERY:
+        session.set_step_count(MEASURING_EVERY + 1)
+    return session.step(arrays)
 
 
 def profile_table(session: native.Session) -> str:

@@ -11,7 +11,7 @@ import torch
 from torch.export.exported_program import ExportedProgram
 from torch.fx import Node
 
-from daf.exporter.graph import GraphEditor
+from daf.exporter.graph import GraphEditor, is_ones
 
 aten = torch.ops.aten
 daf = torch.ops.daf
@@ -37,7 +37,7 @@ def _input_of_silu(slope: object) -> Node | None:
     product, one = _args(factor, aten.add.Scalar)
     x, complement = _args(product, aten.mul.Tensor)
     ones, same = _args(complement, aten.sub.Tensor)
-    if not isinstance(sigmoid, Node) or same is not sigmoid or one != 1 or not _is_ones(ones):
+    if not isinstance(sigmoid, Node) or same is not sigmoid or one != 1 or not is_ones(ones):
         return None
     is_sigmoid = sigmoid.target is daf.activation.default and sigmoid.args[:2] == (x, "sigmoid")
     return x if is_sigmoid and isinstance(x, Node) else None
@@ -48,8 +48,3 @@ def _args(node: object, target: Any) -> tuple[object, object]:
     if isinstance(node, Node) and node.target is target and len(node.args) == 2 and not node.kwargs:
         return node.args[0], node.args[1]
     return None, None
-
-
-def _is_ones(node: object) -> bool:
-    is_full = isinstance(node, Node) and node.target in (aten.full_like.default, aten.full.default)
-    return is_full and bool(node.args[1] == 1)  # type: ignore[attr-defined]

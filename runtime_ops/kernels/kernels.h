@@ -106,7 +106,8 @@ void conv2d_weight_grad(const Conv2d& shape, const float* grad_y, const float* x
 // unbiased variance), and new_running_* may be running_*. The unbiased variance of a single
 // value is NaN, as in PyTorch.
 //
-// y is then clamped to [low, high], which makes ReLU and ReLU6 part of it.
+// y is then clamped to [low, high], which makes ReLU and ReLU6 part of it. y may be x, and grad_x
+// may be grad_y.
 struct BatchNorm {
   int64_t n, c, spatial;
   float eps;
@@ -159,11 +160,12 @@ void group_norm_backward(const GroupNorm& shape, const float* grad_y, const floa
 // ---- arithmetic and copies --------------------------------------------------------------
 
 // y[i] = a[i] op b[i] over n_dims <= 16 axes; strides are in elements, those of y are contiguous.
-// The last axis of a and b has stride 1, or 0 where all elements are the same one.
+// The last axis of a and b has stride 1, or 0 where all elements are the same one. y may be one of
+// them, if that has as many elements.
 enum class Arithmetic { kAdd, kSubtract, kMultiply, kDivide };
 void arithmetic(Arithmetic kind, int n_dims, const int64_t* sizes, const int64_t* a_strides,
                 const int64_t* b_strides, const float* a, const float* b, float* y);
-// y[i] = a[i] + b[i], clamped to [low, high]: a residual sum with its ReLU.
+// y[i] = a[i] + b[i], clamped to [low, high]: a residual sum with its ReLU. y may be a or b.
 void add_clamped(int64_t n, float low, float high, const float* a, const float* b, float* y);
 // y[i] = x[i], x with any strides.
 void strided_copy(int n_dims, const int64_t* sizes, const int64_t* x_strides, const float* x,
@@ -194,7 +196,7 @@ void activation_derivative(Activation kind, float a, float b, int64_t n, const f
                            float* y);
 
 // Also sets bit i % 32 of mask[i / 32] where the gradient passes element i as it is; for kRelu,
-// kHardtanh and kLeakyRelu.
+// kHardtanh and kLeakyRelu. y may be x.
 void activation_with_mask(Activation kind, float a, float b, int64_t n, const float* x, float* y,
                           uint32_t* mask);
 // y[i] = x[i] where bit first + i of the mask is set, slope * x[i] (0 for slope 0) elsewhere. y may
@@ -215,6 +217,7 @@ struct Softmax {
   bool keeps_probabilities = false;
 };
 void softmax(const Softmax& shape, const float* x, float* y);
+// grad_x may be grad_y.
 void softmax_backward(const Softmax& shape, const float* grad_y, const float* y, float* grad_x);
 
 // Over the last axis of x + mask. n_dims is 1 to 16; the strides are those of the mask, 0 where it
@@ -238,11 +241,11 @@ bool nll_loss(const NllLoss& shape, const float* log_p, const int64_t* target, c
 void nll_loss_backward(const NllLoss& shape, const float* grad_loss, const int64_t* target,
                        const float* weight, const float* total_weight, float* grad_log_p);
 
-// The gradient of logits[n, c], of which log_p are the log-probabilities, or the probabilities
-// where so flagged; spatial is 1. grad_x may be log_p.
-void cross_entropy_backward(const NllLoss& shape, bool keeps_probabilities, const float* grad_loss,
-                            const float* log_p, const int64_t* target, const float* weight,
-                            const float* total_weight, float* grad_x);
+// nll_loss of the log-probabilities of logits x[n, c], and its gradient, both at once: so neither
+// the log-probabilities nor the logits are needed any more. spatial is 1, the reduction is not
+// kNone. grad_x may be x. Returns false as nll_loss does.
+bool cross_entropy(const NllLoss& shape, const float* x, const int64_t* target, const float* weight,
+                   float* loss, float* grad_x);
 
 // ---- pooling ----------------------------------------------------------------------------
 
@@ -280,12 +283,13 @@ bool embedding_backward(int64_t n_rows, int64_t dim, int64_t n_indices, int64_t 
 
 // y = x * keep / (1 - p), keep drawn from (seed, step, layer, element index) alone, so that
 // forward and backward make the same mask and nothing is stored. p = 1 gives zeros. y may be x.
+// x[0] is the element with the index `first`.
 struct Dropout {
   float p;
   uint64_t seed, step;
   uint32_t layer;
 };
-void dropout(const Dropout& rng, int64_t n, const float* x, float* y);
+void dropout(const Dropout& rng, int64_t first, int64_t n, const float* x, float* y);
 
 // Sum of x over the axes whose bit in `axis_mask` is set; y has the other axes in their order.
 // `scale` multiplies the result (a mean). n_dims <= 16.

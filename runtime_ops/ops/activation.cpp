@@ -54,12 +54,14 @@ void stored_activation_backward(Arguments& args) {
   const float b = static_cast<float>(args.number("b"));
   args.require_shape(grad, saved.shape());
   const Array<float> grad_x = args.output("out", saved.shape());
+  // Before grad_x, which may be grad, is written.
+  const double square_grad = current_importance() != nullptr ? square_norm(grad) : 0;
   saved.for_each_chunk([&](int64_t first, int64_t count, const float* part) {
     const int64_t begin = first * saved.sample_elements();
     daf::activation_backward(kind, a, b, count * saved.sample_elements(), grad.data + begin, part,
                              grad_x.data + begin);
   });
-  saved.weigh([&] { return relative(square_norm(grad), square_norm(grad_x)); });
+  saved.weigh([&] { return relative(square_grad, square_norm(grad_x)); });
   saved.release();
 }
 

@@ -136,6 +136,12 @@ void stored_batch_norm_backward(Arguments& args) {
     grad_weight.data[c] = static_cast<float>(sums[whole.c + c] * invstd);
     grad_bias.data[c] = static_cast<float>(sums[c]);
   }
+  double of_weight =
+      0;  // the square of grad_weight's error; before grad_x, which may be grad, is written
+  for (int64_t i = 0; current_importance() != nullptr && i < whole.n * whole.c; ++i) {
+    const double invvar = 1.0 / (static_cast<double>(var.data[i % whole.c]) + whole.eps);
+    of_weight += invvar * square_norm(grad.data + i * whole.spatial, whole.spatial);
+  }
   x.for_each_chunk([&](int64_t first, int64_t count, const float* part) {
     shape.n = count;
     batch_norm_backward_part(shape, batch_statistics, whole.n * whole.spatial,
@@ -143,17 +149,13 @@ void stored_batch_norm_backward(Arguments& args) {
                              var.data, sums, grad_x.data + first * x.sample_elements());
   });
   x.weigh([&] {
-    double of_x = 0, of_weight = 0;  // the squares of the errors of grad_x and grad_weight
+    double of_x = 0;  // the square of the error of grad_x
     const auto count = static_cast<double>(whole.n * whole.spatial);
     for (int64_t c = 0; c < whole.c; ++c) {
       const double invvar = 1.0 / (static_cast<double>(var.data[c]) + whole.eps);
       const double scale = weight.is_none ? 1.0 : static_cast<double>(weight.data[c]);
       const double slope = scale * invvar * grad_weight.data[c] / count;
       of_x += slope * slope * invvar * count;
-      for (int64_t n = 0; n < whole.n; ++n) {
-        of_weight +=
-            invvar * square_norm(grad.data + (n * whole.c + c) * whole.spatial, whole.spatial);
-      }
     }
     return relative(of_x, square_norm(grad_x)) + relative(of_weight, square_norm(grad_weight));
   });

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "runtime_ops/kernels/kernels.h"
 #include "runtime_ops/ops/arguments.h"
 
 namespace daf::ops {
@@ -18,6 +19,10 @@ inline Clock read_clock(Arguments& args) {
   args.require(step >= 0 && step < std::numeric_limits<int64_t>::max(), "clock says that ", step,
                " steps were taken");
   return Clock{step, clock.data[1]};
+}
+
+inline Dropout make_dropout(const Clock& clock, float p, uint32_t layer) {
+  return {p, static_cast<uint64_t>(clock.seed), static_cast<uint64_t>(clock.step), layer};
 }
 
 }  // namespace daf::ops

@@ -14,9 +14,8 @@ void dropout(Arguments& args) {
   args.require(layer >= 0 && layer <= std::numeric_limits<uint32_t>::max(), "layer is ", layer);
 
   const Array<float> y = args.output("out", x.shape);
-  const Dropout rng{static_cast<float>(p), static_cast<uint64_t>(clock.seed),
-                    static_cast<uint64_t>(clock.step), static_cast<uint32_t>(layer)};
-  daf::dropout(rng, x.n_elements(), x.data, y.data);
+  const Dropout rng = make_dropout(clock, static_cast<float>(p), static_cast<uint32_t>(layer));
+  daf::dropout(rng, 0, x.n_elements(), x.data, y.data);
 }
 
 }  // namespace daf::ops

@@ -1,5 +1,4 @@
 #include "runtime_ops/ops/operators.h"
-#include "runtime_ops/ops/stored.h"
 
 namespace daf::ops {
 namespace {
@@ -68,57 +67,19 @@ void nll_loss_backward(Arguments& args) {
                          grad_log_p.data);
 }
 
-namespace {
+void cross_entropy(Arguments& args) {
+  const Floats x = args.floats("x");
+  const Indices target = args.indices("target");
+  const Floats weight = args.optional_floats("weight");
+  args.require_rank(x, 2, 2);
+  const NllLoss shape = read_shape(args, x.shape, target, weight);
+  args.require(shape.reduction != Reduction::kNone, "reduction is 0, expected 1 or 2");
 
-// Reads what follows log_p, and checks it.
-struct CrossEntropy {
-  Indices target;
-  Floats weight, total_weight;
-  NllLoss shape;
-
-  CrossEntropy(Arguments& args, const Floats& grad, const Shape& log_p)
-      : target(args.indices("target")),
-        weight(args.optional_floats("weight")),
-        total_weight(args.floats("total_weight")),
-        shape(read_shape(args, log_p, target, weight)) {
-    args.require(log_p.rank() == 2, "log_p has shape ", log_p, ", expected two axes");
-    args.require_shape(grad, shape.reduction == Reduction::kNone ? target.shape : Shape());
-    args.require_shape(total_weight, {});
-    require_targets(args, shape, target);
+  const Array<float> loss = args.output("out0", {});
+  const Array<float> grad_x = args.output("out1", x.shape);
+  if (!daf::cross_entropy(shape, x.data, target.data, weight.data, loss.data, grad_x.data)) {
+    require_targets(args, shape, target);  // names the target
   }
-};
-
-}  // namespace
-
-void cross_entropy_backward(Arguments& args) {
-  const Floats grad = args.floats("grad");
-  const Floats log_p = args.floats("log_p");
-  const CrossEntropy rest(args, grad, log_p.shape);
-  const Array<float> grad_x = args.output("out", log_p.shape);
-  daf::cross_entropy_backward(rest.shape, false, grad.data, log_p.data, rest.target.data,
-                              rest.weight.data, rest.total_weight.data, grad_x.data);
-}
-
-void stored_cross_entropy_backward(Arguments& args) {
-  const Floats grad = args.floats("grad");
-  StoredValue p(args);
-  const CrossEntropy rest(args, grad, p.shape());
-  const Array<float> grad_x = args.output("out", p.shape());
-  const bool per_sample = rest.shape.reduction == Reduction::kNone;
-  NllLoss shape = rest.shape;
-  p.for_each_chunk([&](int64_t first, int64_t count, const float* part) {
-    shape.n = count;
-    daf::cross_entropy_backward(shape, true, grad.data + (per_sample ? first : 0), part,
-                                rest.target.data + first, rest.weight.data, rest.total_weight.data,
-                                grad_x.data + first * shape.c);
-  });
-  p.weigh([&] {
-    const double mean = shape.reduction == Reduction::kMean ? *rest.total_weight.data : 1.0;
-    const int64_t n_uses = p.shape().n_elements() / grad.n_elements();
-    return relative(static_cast<double>(n_uses) * square_norm(grad),
-                    mean * mean * square_norm(grad_x));
-  });
-  p.release();
 }
 
 }  // namespace daf::ops

@@ -38,7 +38,7 @@ void softmax_backward(Arguments& args);
 void masked_softmax(Arguments& args);
 void nll_loss(Arguments& args);
 void nll_loss_backward(Arguments& args);
-void cross_entropy_backward(Arguments& args);
+void cross_entropy(Arguments& args);
 
 void max_pool2d(Arguments& args);
 void max_pool2d_backward(Arguments& args);
@@ -65,7 +65,6 @@ void stored_batch_norm_backward(Arguments& args);
 void stored_layer_norm_backward(Arguments& args);
 void stored_activation_backward(Arguments& args);
 void stored_softmax_backward(Arguments& args);
-void stored_cross_entropy_backward(Arguments& args);
 
 void sgd_(Arguments& args);
 void sgd_momentum_(Arguments& args);

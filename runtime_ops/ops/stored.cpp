@@ -4,6 +4,8 @@
 #include <charconv>
 #include <limits>
 
+#include "runtime_ops/ops/clock.h"
+
 namespace daf::ops {
 namespace {
 
@@ -79,6 +81,7 @@ void StoredValue::add_importance(double relative_error) const {
 
 // How much of the square of an error passes.
 double StoredValue::gain(const Step& step) const {
+  if (step.kind == Step::Kind::kDropout) return step.constant < 1 ? 1 / (1 - step.constant) : 0;
   if (step.kind == Step::Kind::kMask) {
     const auto* words = static_cast<const uint32_t*>(step.tensor[0]);
     int64_t n_set = 0;
@@ -138,11 +141,15 @@ void StoredValue::parse(Arguments& args, std::string_view recipe) {
       if (text.empty() || *end != '\0') refuse(word);
       return value;
     };
+    const auto integer = [&](auto value) {
+      const std::string_view text = next_part(parts, ':');
+      const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+      if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) refuse(word);
+      return value;
+    };
     if (name == "planes") {
       step.kind = Step::Kind::kPlanes;
-      const std::string_view id = next_part(parts, ':');
-      const auto parsed = std::from_chars(id.data(), id.data() + id.size(), step.entry);
-      if (parsed.ec != std::errc() || parsed.ptr != id.data() + id.size()) refuse(word);
+      step.entry = integer(int{});
       args.require(current_store() != nullptr && step.entry >= 0 &&
                        step.entry < static_cast<int>(current_store()->plan().size()),
                    "the program has no stored tensor ", step.entry);
@@ -171,6 +178,12 @@ void StoredValue::parse(Arguments& args, std::string_view recipe) {
       step.kind = Step::Kind::kMask;
       step.constant = number();
       step.tensor[0] = take(executorch::aten::ScalarType::Int, (shape_.n_elements() + 31) / 32);
+    } else if (name == "dropout") {
+      step.kind = Step::Kind::kDropout;
+      step.constant = number();
+      if (!(step.constant >= 0 && step.constant <= 1)) refuse(word);
+      step.layer = integer(uint32_t{});
+      step.tensor[0] = take(executorch::aten::ScalarType::Long, 2);
     } else if (name == "add") {
       step.kind = Step::Kind::kAdd;
       --depth;
@@ -238,6 +251,12 @@ void StoredValue::run(const Step& step, int64_t first, int64_t count, int& top,
       apply_mask(n, static_cast<const uint32_t*>(step.tensor[0]), begin, step.constant, values[top],
                  values[top]);
       return;
+    case Step::Kind::kDropout: {
+      const auto* clock = static_cast<const int64_t*>(step.tensor[0]);
+      const Dropout rng = make_dropout({clock[0], clock[1]}, step.constant, step.layer);
+      daf::dropout(rng, begin, n, values[top], values[top]);
+      return;
+    }
   }
 }
 

@@ -75,10 +75,11 @@ class StoredValue {
 
  private:
   struct Step {
-    enum class Kind { kPlanes, kValue, kNormalize, kAdd, kMask } kind;
+    enum class Kind { kPlanes, kValue, kNormalize, kAdd, kMask, kDropout } kind;
     int entry = 0;            // kPlanes
     bool last = false;        // kPlanes
-    float constant = 0;       // eps, slope
+    float constant = 0;       // eps, slope, p
+    uint32_t layer = 0;       // kDropout
     const void* tensor[4]{};  // in the order of the recipe's language; null where absent
   };
   static constexpr int kMaxSteps = 16;

@@ -14,7 +14,7 @@
 namespace daf {
 
 inline constexpr int64_t kManifestSchema = 1;
-inline constexpr int64_t kStoreSchema = 4;  // of the plan, the recipes and the encoding
+inline constexpr int64_t kStoreSchema = 5;  // of the plan, the recipes and the encoding
 
 // kIndex: what the session chooses channels by (channel_schedule.h).
 enum class StateKind { kParameter, kBuffer, kOptimizer, kIndex };

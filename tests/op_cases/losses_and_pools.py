@@ -41,9 +41,11 @@ def nll_loss_backward(
     return result / total_weight if reduction == 1 else result
 
 
-def cross_entropy_backward(grad: Tensor, log_p: Tensor, *rest: Any) -> Tensor:
-    grad_log_p = nll_loss_backward(grad, log_p, *rest)
-    return grad_log_p - log_p.exp() * grad_log_p.sum(1, keepdim=True)
+def cross_entropy(x: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    def loss(x: Tensor) -> Tensor:
+        return nll_loss(x.log_softmax(1), *rest)[0]
+
+    return loss(x), vjp(loss, [x], torch.ones([]))[0]
 
 
 def nll_loss_cases() -> Iterator[Case]:
@@ -60,10 +62,12 @@ def nll_loss_cases() -> Iterator[Case]:
                 backward = (rand(*loss.shape), log_p, target, settings[0], total, *forward[3:])
                 grads = (0,) if reduction == 0 else ()
                 yield Case("nll_loss_backward", name, backward, nll_loss_backward, (*grads, 1, 2) if batched else ())
-                if log_p.dim() == 2:
-                    yield Case("cross_entropy_backward", name, backward, cross_entropy_backward, (*grads, 1, 2))
+            if log_p.dim() == 2 and reduction != 0:
+                logits = (4 * rand(*shape), *forward[1:])
+                yield Case("cross_entropy", name, logits, cross_entropy, (0, 1) if batched else ())
     nothing_counts = (rand(3, 5), torch.full((3,), -100), None, 1, -100)
     yield Case("nll_loss", "all-ignored", nothing_counts, nll_loss)
+    yield Case("cross_entropy", "all-ignored", nothing_counts, cross_entropy)
 
 
 # x, kernel, stride, padding, dilation, ceil_mode

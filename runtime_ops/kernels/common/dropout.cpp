@@ -58,28 +58,32 @@ struct Draw {
 
 }  // namespace
 
-void dropout(const Dropout& rng, int64_t n, const float* x, float* y) {
+void dropout(const Dropout& rng, int64_t first, int64_t n, const float* x, float* y) {
   const uint64_t layer = uint64_t{rng.layer} << 32;
   // An element is dropped when its 32 bits are below p * 2^32. For p = 1 the scale drops all.
   const auto limit = static_cast<uint64_t>(std::llround(rng.p * 4294967296.0));
   const auto dropped_below = static_cast<uint32_t>(std::min<uint64_t>(limit, 0xffffffff));
   const float scale = rng.p < 1.0f ? 1.0f / (1.0f - rng.p) : 0.0f;
   constexpr int64_t kCost = 4;
-  const int64_t n_draws = (n + kElements - 1) / kElements;
+  // The first counter may be drawn for less than its four elements.
+  const int64_t first_counter = first / 4, n_before = first % 4;
+  const int64_t n_draws = (n_before + n + kElements - 1) / kElements;
   const Draw draw(rng);
   for_each_range(n_draws, kCost * kElements, [&](int64_t from, int64_t to) {
     for (int64_t k = from; k < to; ++k) {
       IntVec bits[kVecs][2];
-      draw(layer | static_cast<uint64_t>(k * kCounters * kVecs), bits);
+      draw(layer | static_cast<uint64_t>(first_counter + k * kCounters * kVecs), bits);
       for (int part = 0; part < 2 * kVecs; ++part) {
         const auto numbers = (UnsignedVec)bits[part / 2][part % 2];
         const Vec factor = numbers < dropped_below ? Vec{} : splat(scale);
-        const int64_t i = k * kElements + part * kWidth, count = n - i;
+        const int64_t i = k * kElements + part * kWidth - n_before;
         // Multiplied even where dropped: NaN stays NaN, as in PyTorch.
-        if (count >= kWidth) {
+        if (i >= 0 && i + kWidth <= n) {
           store(y + i, load(x + i) * factor);
-        } else if (count > 0) {
-          store_part(y + i, load_part(x + i, count) * factor, count);
+          continue;
+        }
+        for (int64_t l = std::max<int64_t>(0, -i); l < std::min<int64_t>(kWidth, n - i); ++l) {
+          y[i + l] = x[i + l] * factor[l];
         }
       }
     }

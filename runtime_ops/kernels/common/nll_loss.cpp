@@ -1,9 +1,6 @@
 #include <algorithm>
 
 #include "runtime_ops/kernels/common/isa.h"
-#include "runtime_ops/kernels/common/math.h"
-#include "runtime_ops/kernels/common/parallel.h"
-#include "runtime_ops/kernels/common/vec.h"
 
 namespace daf::DAF_ISA {
 namespace {
@@ -53,30 +50,6 @@ void nll_loss_backward(const NllLoss& shape, const float* grad_loss, const int64
     grad_log_p[(image * shape.c + t) * shape.spatial + place] =
         target_grad(shape, i, grad_loss, t, weight, total_weight);
   }
-}
-
-void cross_entropy_backward(const NllLoss& shape, bool keeps_probabilities, const float* grad_loss,
-                            const float* log_p, const int64_t* target, const float* weight,
-                            const float* total_weight, float* grad_x) {
-  constexpr int64_t kCost = 8;  // of an element, in additions
-  for_each_range(shape.n, kCost * shape.c, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t t = target[i];
-      float* out = grad_x + i * shape.c;
-      if (t == shape.ignore_index || t < 0 || t >= shape.c) {
-        std::fill_n(out, shape.c, 0.0f);
-        continue;
-      }
-      const float grad = target_grad(shape, i, grad_loss, t, weight, total_weight);
-      const float* row = log_p + i * shape.c;
-      if (keeps_probabilities) {
-        map(shape.c, row, out, [=](Vec p) { return -(p * grad); });
-      } else {
-        map(shape.c, row, out, [=](Vec v) { return -(math::exp(v) * grad); });
-      }
-      out[t] += grad;
-    }
-  });
 }
 
 }  // namespace daf::DAF_ISA

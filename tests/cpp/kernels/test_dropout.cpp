@@ -7,7 +7,7 @@ namespace {
 Floats mask(const Dropout& rng, int64_t n) {
   const Floats ones(static_cast<size_t>(n), 1.0f);
   Floats y = unset_floats(n);
-  dropout(rng, n, ones.data(), y.data());
+  dropout(rng, 0, n, ones.data(), y.data());
   return y;
 }
 
@@ -62,14 +62,27 @@ TEST(Dropout, LengthChangesNothingBeforeIt) {
   }
 }
 
+TEST(Dropout, PartsAreThoseOfTheWhole) {
+  const Dropout rng = {0.5f, 1, 2, 3};
+  const Floats whole = mask(rng, 200);
+  for (const int64_t first : {1, 2, 3, 4, 7, 64, 101}) {
+    for (const int64_t n : {1, 5, 40, 99}) {
+      const Floats ones(static_cast<size_t>(n), 1.0f);
+      Floats part = unset_floats(n);
+      dropout(rng, first, n, ones.data(), part.data());
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + first)) << first << " " << n;
+    }
+  }
+}
+
 TEST(Dropout, WorksInPlaceAndPropagatesNan) {
   Floats x = random_floats(50, 1);
   x[10] = kNan;
   x[11] = kNan;
   x[12] = kNan;
   Floats y = unset_floats(50), in_place = x;
-  dropout({0.5f, 1, 2, 3}, 50, x.data(), y.data());
-  dropout({0.5f, 1, 2, 3}, 50, in_place.data(), in_place.data());
+  dropout({0.5f, 1, 2, 3}, 0, 50, x.data(), y.data());
+  dropout({0.5f, 1, 2, 3}, 0, 50, in_place.data(), in_place.data());
   expect_close(in_place, to_doubles(y), 0);
   EXPECT_TRUE(std::isnan(y[10]) && std::isnan(y[11]) && std::isnan(y[12]));
 }

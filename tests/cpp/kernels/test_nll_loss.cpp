@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tests/cpp/kernels/reference.h"
 
 namespace daf::testing {
@@ -72,6 +74,73 @@ TEST(NllLoss, NanPropagates) {
   ASSERT_TRUE(nll_loss({1, 2, 1, -100, Reduction::kMean}, log_p.data(), target.data(), nullptr,
                        &loss, &total_weight));
   EXPECT_TRUE(std::isnan(loss));
+}
+
+void check_cross_entropy(NllLoss s, const Targets& target, const Floats* weight, float spread) {
+  const Floats x = random_floats(s.n * s.c, 1, -spread, spread);
+  const float* weights = weight ? weight->data() : nullptr;
+  for (Reduction reduction : {Reduction::kMean, Reduction::kSum}) {
+    SCOPED_TRACE(static_cast<int>(reduction));
+    s.reduction = reduction;
+    double loss_sum = 0, weight_sum = 0;
+    for (int64_t i = 0; i < s.n; ++i) {
+      if (target[i] != s.ignore_index) weight_sum += weight ? (*weight)[target[i]] : 1.0;
+    }
+    const double divisor = reduction == Reduction::kMean ? weight_sum : 1.0;
+    Doubles grad(s.n * s.c);
+    for (int64_t i = 0; i < s.n; ++i) {
+      if (target[i] == s.ignore_index) continue;
+      const float* row = x.data() + i * s.c;
+      const double w = weight ? (*weight)[target[i]] : 1.0,
+                   most = *std::max_element(row, row + s.c);
+      double total = 0;
+      for (int64_t k = 0; k < s.c; ++k) total += std::exp(row[k] - most);
+      loss_sum -= w * (row[target[i]] - most - std::log(total));
+      for (int64_t k = 0; k < s.c; ++k) {
+        grad[i * s.c + k] = (std::exp(row[k] - most) / total - (k == target[i])) * w / divisor;
+      }
+    }
+    float loss = kNan;
+    Floats grad_x = unset_floats(s.n * s.c), in_place = x;
+    ASSERT_TRUE(cross_entropy(s, x.data(), target.data(), weights, &loss, grad_x.data()));
+    expect_close({loss}, {loss_sum / divisor});
+    expect_close(grad_x, grad);
+    ASSERT_TRUE(cross_entropy(s, in_place.data(), target.data(), weights, &loss, in_place.data()));
+    expect_close(in_place, to_doubles(grad_x), 0);
+  }
+}
+
+TEST(CrossEntropy, LossAndGradientOfLogits) {
+  const Floats weight = {0.5f, 2, 0, 1.5f};
+  for (const Floats* w : {static_cast<const Floats*>(nullptr), &weight}) {
+    check_cross_entropy({5, 4, 1, -100, Reduction::kMean}, {0, 3, 1, 2, 3}, w, 4);
+    check_cross_entropy({5, 4, 1, -100, Reduction::kMean}, {0, -100, 1, 2, -100}, w, 4);
+    check_cross_entropy({4, 4, 1, 2, Reduction::kMean}, {2, 3, 1, 2}, w, 4);
+  }
+  check_cross_entropy({3, 1003, 1, -100, Reduction::kMean}, {0, 1002, 500}, nullptr, 10);
+  // The probability of a target may be too small for a float; its logarithm is not.
+  check_cross_entropy({3, 40, 1, -100, Reduction::kMean}, {0, 39, 20}, nullptr, 1000);
+  check_cross_entropy({3, 4, 1, -100, Reduction::kMean}, {-100, -100, -100}, nullptr, 4);
+}
+
+TEST(CrossEntropy, RefusesTargetsOutsideTheClasses) {
+  const Floats x(6);
+  Floats grad_x(6);
+  float loss = 0;
+  for (const Targets& target : {Targets{0, 3}, Targets{-1, 0}, Targets{1, int64_t{1} << 40}}) {
+    EXPECT_FALSE(cross_entropy({2, 3, 1, -100, Reduction::kMean}, x.data(), target.data(), nullptr,
+                               &loss, grad_x.data()));
+  }
+}
+
+TEST(CrossEntropy, NanPropagates) {
+  const Floats x = {-1, kNan};
+  Floats grad_x(2);
+  const Targets target = {0};
+  float loss = 0;
+  ASSERT_TRUE(cross_entropy({1, 2, 1, -100, Reduction::kMean}, x.data(), target.data(), nullptr,
+                            &loss, grad_x.data()));
+  EXPECT_TRUE(std::isnan(loss) && std::isnan(grad_x[0]) && std::isnan(grad_x[1]));
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ TEST_F(Threads, ElementsRowsAndSums) {
       n, [&](float* y) { activation_backward(Activation::kSilu, 0, 0, n, g.data(), x.data(), y); });
   expect_same(n, [&](float* y) { softmax({100, 1013, 1, true}, x.data(), y); });
   expect_same(n, [&](float* y) { softmax({1, 100, 1013, false}, x.data(), y); });
-  expect_same(n, [&](float* y) { dropout({0.3f, 1, 2, 3}, n, x.data(), y); });
+  expect_same(n, [&](float* y) { dropout({0.3f, 1, 2, 3}, 0, n, x.data(), y); });
   const int64_t sizes[] = {100, 1013}, rows[] = {1013, 1}, row[] = {0, 1}, turned[] = {1, 100};
   expect_same(n, [&](float* y) {
     arithmetic(Arithmetic::kAdd, 2, sizes, rows, row, x.data(), g.data(), y);
