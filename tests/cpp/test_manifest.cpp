@@ -115,7 +115,7 @@ TEST(Manifest, NamesWhatIsWrong) {
   }
 }
 
-std::string with_store(const std::string& entry, int schema = 4) {
+std::string with_store(const std::string& entry, int64_t schema = kStoreSchema) {
   const std::string store =
       R"("store":{"schema":)" + std::to_string(schema) +
       R"(,"importance":"uniform","chunk_bytes":0,"budget_bytes":null,"entries":[)" +
@@ -167,7 +167,8 @@ TEST(Manifest, BadMapsAndPlansOfAnotherSchemaAreRefused) {
   EXPECT_EQ(error(with_store(R"(,"map":{"height":56,"width":28,"block_height":8})")),
             "store.entries[0].map.block_width: missing");
   EXPECT_EQ(error(with_store("", 3)),
-            "store.schema: this runtime stores activations by schema 4, the program by 3");
+            "store.schema: this runtime stores activations by schema " +
+                std::to_string(kStoreSchema) + ", the program by 3");
 }
 
 TEST(Manifest, LoadNamesTheFileAndTheNextStep) {
