@@ -22,8 +22,10 @@ STATE_ID = 2
 
 
 # Operator -> the inputs that its output may be written over (an output's number, where there are several): it reads
-# no element of them after it has written that one. As kernels.h says of each kernel.
+# no element of them after it has written that one. As kernels.h says of each kernel. ExecuTorch copies a view only
+# where a method returns it.
 _MAY_OVERWRITE: dict[str, tuple[tuple[int, ...], int]] = {
+    "aten::view_copy": ((0,), 0),
     "daf::activation": ((0,), 0),
     "daf::activation_backward": ((0,), 0),
     "daf::activation_with_mask": ((0,), 0),
