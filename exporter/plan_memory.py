@@ -55,10 +55,12 @@ def _overwritten(graph_module: torch.fx.GraphModule, specs: set[TensorSpec]) -> 
     for i, node in enumerate(graph_module.graph.nodes):
         schema = getattr(node.target, "_schema", None)
         inputs, output = _MAY_OVERWRITE.get(schema.name, ((), 0)) if schema is not None else ((), 0)
+        read = [_base(argument) for argument in node.args if isinstance(argument, torch.fx.Node)] if inputs else []
         for x in (_base(node.args[argument]) for argument in inputs):
             made = _specs(node)[output]
             is_last = x in specs and made in specs and x.lifetime[1] == i
-            if is_last and x.allocated_memory == made.allocated_memory:
+            # Of the same size, or elements of x are read for more than one of the output; and not read in two ways.
+            if is_last and x.nbytes() == made.nbytes() and sum(spec is x for spec in read) == 1:
                 found[made] = x
                 break
     return found

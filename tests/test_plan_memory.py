@@ -116,12 +116,14 @@ def test_a_planted_overlap_is_found() -> None:
 daf = torch.ops.daf
 
 
-def plan_chain(n_readers: int, target: torch._ops.OpOverload = daf.dropout.out) -> tuple[list[TensorSpec], int]:
-    """x, an operator that reads it, and further readers of x behind that; also the size of the arena."""
-    graph, specs = torch.fx.Graph(), make_specs([(1000, (0, n_readers)), (1000, (1, 2 + n_readers))])
+def plan_chain(
+    n_readers: int, target: torch._ops.OpOverload = daf.dropout.out, n_times: int = 1, size_bytes: int = 1000
+) -> tuple[list[TensorSpec], int]:
+    """x, an operator that reads it `n_times`, and further readers of x behind that; also the size of the arena."""
+    graph, specs = torch.fx.Graph(), make_specs([(size_bytes, (0, n_readers)), (1000, (1, 2 + n_readers))])
     x = graph.call_function(torch.empty)
     x.meta["spec"] = specs[0]
-    y = graph.call_function(target, (x,))
+    y = graph.call_function(target, (x,) * n_times)
     y.meta["spec"] = specs[1]
     for _ in range(n_readers - 1):
         graph.call_function(torch.relu, (x,))
@@ -145,6 +147,12 @@ def test_what_is_read_again_is_not_written_over() -> None:
     (x, y), size = plan_chain(2)
     assert x.mem_offset != y.mem_offset
     assert size == 2048
+
+
+def test_what_is_repeated_or_read_in_two_ways_is_not_written_over() -> None:
+    """Sizes are those of the elements: 990 bytes take as much of the arena as 1000."""
+    assert plan_chain(1, daf.arithmetic.out, 2)[1] == 2048
+    assert plan_chain(1, size_bytes=990)[1] == 2048
 
 
 def test_an_operator_that_reads_on_does_not_write_over_its_input() -> None:
