@@ -166,9 +166,8 @@ TEST(Manifest, BadMapsAndPlansOfAnotherSchemaAreRefused) {
   }
   EXPECT_EQ(error(with_store(R"(,"map":{"height":56,"width":28,"block_height":8})")),
             "store.entries[0].map.block_width: missing");
-  EXPECT_EQ(error(with_store("", 3)),
-            "store.schema: this runtime stores activations by schema " +
-                std::to_string(kStoreSchema) + ", the program by 3");
+  EXPECT_EQ(error(with_store("", 3)), "store.schema: this runtime stores activations by schema " +
+                                          std::to_string(kStoreSchema) + ", the program by 3");
 }
 
 TEST(Manifest, LoadNamesTheFileAndTheNextStep) {
