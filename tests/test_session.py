@@ -153,7 +153,7 @@ def test_state_that_does_not_fit(session: native.Session, name: str, value: Any,
 def test_a_failing_kernel_is_named_and_the_session_goes_on(session: native.Session, batch: Arrays) -> None:
     wrong = batch[1].copy()
     wrong[3] = 10
-    with pytest.raises(native.DafError, match=r"daf::nll_loss: target 10 is outside \[0, 10\)") as raised:
+    with pytest.raises(native.DafError, match=r"daf::cross_entropy: target 10 is outside \[0, 10\)") as raised:
         session.step([batch[0], wrong])
     assert raised.value.exit_code == Exit.DEVICE
     assert session.step_count == 0
