@@ -136,8 +136,8 @@ void stored_batch_norm_backward(Arguments& args) {
     grad_weight.data[c] = static_cast<float>(sums[whole.c + c] * invstd);
     grad_bias.data[c] = static_cast<float>(sums[c]);
   }
-  double of_weight =
-      0;  // the square of grad_weight's error; before grad_x, which may be grad, is written
+  // The square of grad_weight's error, before grad_x, which may be grad, is written.
+  double of_weight = 0;
   for (int64_t i = 0; current_importance() != nullptr && i < whole.n * whole.c; ++i) {
     const double invvar = 1.0 / (static_cast<double>(var.data[i % whole.c]) + whole.eps);
     of_weight += invvar * square_norm(grad.data + i * whole.spatial, whole.spatial);
