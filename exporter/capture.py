@@ -87,8 +87,7 @@ def capture_training(
     module = _LossModule(model, loss)
     _check_loss(module, batch)
     with _explained("capture the training graph of"):
-        exported = torch.export.export(module, batch, strict=True, dynamic_shapes=_dynamic_shapes(batch, dynamic_batch))
-        program = _decompose(exported, joint_loss_index=0)
+        program = _export(module, batch, dynamic_batch, joint_loss_index=0)
     _check_values(program)
     return _with_model_names(program)
 
@@ -99,10 +98,7 @@ def capture_predict(model: nn.Module, inputs: tuple[Tensor, ...], dynamic_batch:
     model.eval()
     try:
         with torch.no_grad(), _explained("capture the prediction graph of"):
-            exported = torch.export.export(
-                _PredictModule(model), inputs, strict=True, dynamic_shapes=_dynamic_shapes(inputs, dynamic_batch)
-            )
-            program = _decompose(exported, joint_loss_index=None)
+            program = _export(_PredictModule(model), inputs, dynamic_batch, joint_loss_index=None)
     finally:
         for module, training in modes.items():
             module.training = training
@@ -119,6 +115,23 @@ def input_names(model: nn.Module, n_inputs: int) -> list[str]:
     ][:n_inputs]
     names += [f"input{i}" for i in range(len(names), n_inputs)]
     return [*names, "target"]
+
+
+def _export(
+    module: nn.Module, inputs: tuple[Tensor, ...], dynamic_batch: bool, joint_loss_index: int | None
+) -> ExportedProgram:
+    """By tracing what runs. Where that fails, TorchDynamo reads the code: this takes longer, but leaves out parameters
+    that are not used, and its errors name the line."""
+    shapes = _dynamic_shapes(inputs, dynamic_batch)
+
+    def export(strict: bool) -> ExportedProgram:
+        exported = torch.export.export(module, inputs, strict=strict, dynamic_shapes=shapes)
+        return _decompose(exported, joint_loss_index)
+
+    try:
+        return export(strict=False)
+    except Exception:
+        return export(strict=True)
 
 
 def _decompose(program: ExportedProgram, joint_loss_index: int | None) -> ExportedProgram:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,7 +14,7 @@ from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite
 from executorch.exir.passes import MemoryPlanningPass
 from executorch.exir.program._program import _generate_edge_program
 from torch.export.exported_program import ExportedProgram
-from torch.export.graph_signature import InputKind
+from torch.export.graph_signature import ExportGraphSignature, InputKind
 from torch.fx import Node
 
 from daf.exporter.graph import inputs_of_kind, unsupported_operator
@@ -31,6 +33,25 @@ class LoweredProgram:
     methods: dict[str, ExportedProgram]
     plans: dict[str, Any]
     phases: list[tuple[str, int]] = field(default_factory=list)
+
+
+class _FixedSignature(ExportGraphSignature):
+    """One that does not change any more, so that its maps are made once, and not at each of the many looks at them."""
+
+    @cached_property
+    def inputs_to_buffers(self) -> Mapping[str, str]:
+        return super().inputs_to_buffers
+
+    @cached_property
+    def buffers_to_mutate(self) -> Mapping[str, str]:
+        return super().buffers_to_mutate
+
+
+class _PlanningPass(MemoryPlanningPass):  # type: ignore[misc]
+    def run(self, graph_module: torch.fx.GraphModule, graph_signature: ExportGraphSignature | None = None) -> Any:
+        if graph_signature is not None:
+            graph_signature = _FixedSignature(graph_signature.input_specs, graph_signature.output_specs)
+        return super().run(graph_module, graph_signature)
 
 
 def to_edge(program: ExportedProgram) -> ExportedProgram:
@@ -69,7 +90,7 @@ def lower(train: ExportedProgram, predict: ExportedProgram, trained: set[str]) -
     for node in train.graph.nodes:
         if node.op == "call_function":
             node.meta["debug_handle"] = PHASE_HANDLES[node.meta.get("daf_phase", "update")]
-    planning = MemoryPlanningPass(
+    planning = _PlanningPass(
         memory_planning_algo=MemoryPlanningAlgorithmSuite([best_fit]),
         share_mutable_buffers=True,
         alloc_graph_input=False,
