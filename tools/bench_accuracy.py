@@ -64,6 +64,7 @@ TEXTS = {"sequence_length": "64", "pretrained": "true", "dropout": "0"}  # so sh
 CASES = (
     AccuracyCase(StepCase("cnn_digits", 128, {"width": "32"}), 150, 0.05),
     AccuracyCase(StepCase("resnet18", 64, {"width": "16"}), 500, 0.1, ("--weight-decay", "5e-4"), needs_data=True),
+    AccuracyCase(StepCase("mobilenet_v2", 32, PRETRAINED), 750, 0.005, needs_data=True, calibrate=0),
     AccuracyCase(StepCase("mobilenet_v2", 32, PRETRAINED), 200, 0.005, ways=UPDATES, needs_data=True),
     # Does it pay to train other channels after a while? With AdamW: momentum, which starts again with every channel
     # that comes, gives those of SGD less to learn with.
