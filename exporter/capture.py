@@ -9,7 +9,7 @@ import logging
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 
 from daf.errors import Exit, UserError
+from daf.exporter.check_model import check_model, first_line, no_gradient
 from daf.exporter.graph import TORCH_FOLDER, place, strip_wrapper, unsupported_operator
 from daf.exporter.silence import silenced
 
@@ -85,9 +86,14 @@ def capture_training(
 ) -> ExportedProgram:
     """The joint graph. Its outputs: buffer mutations, the loss, the gradient of each trainable parameter."""
     module = _LossModule(model, loss)
-    _check_loss(module, batch)
+    check_model(module, batch)
     with _explained("capture the training graph of"):
-        program = _export(module, batch, dynamic_batch, joint_loss_index=0)
+        try:
+            program = _export(module, batch, dynamic_batch, joint_loss_index=0)
+        except Exception as error:
+            if not re.search("did not receive a gradient|loss, but it does not require gradients", str(error)):
+                raise
+            raise no_gradient(module, batch) from error
     _check_values(program)
     return _with_model_names(program)
 
@@ -120,18 +126,25 @@ def input_names(model: nn.Module, n_inputs: int) -> list[str]:
 def _export(
     module: nn.Module, inputs: tuple[Tensor, ...], dynamic_batch: bool, joint_loss_index: int | None
 ) -> ExportedProgram:
-    """By tracing what runs. Where that fails, TorchDynamo reads the code: this takes longer, but leaves out parameters
-    that are not used, and its errors name the line."""
+    """Strict: plain tracing would lose the gradient that a torch.autograd.Function has of its own."""
     shapes = _dynamic_shapes(inputs, dynamic_batch)
+    with nullcontext() if shapes else _without_guards():
+        exported = torch.export.export(module, inputs, strict=True, dynamic_shapes=shapes)
+    return _decompose(exported, joint_loss_index)
 
-    def export(strict: bool) -> ExportedProgram:
-        exported = torch.export.export(module, inputs, strict=strict, dynamic_shapes=shapes)
-        return _decompose(exported, joint_loss_index)
 
+@contextmanager
+def _without_guards() -> Iterator[None]:
+    """TorchDynamo writes guards of every size, to see if they contradict dynamic ones. Where all are fixed, they can
+    not, and would take most of the time."""
+    from torch._dynamo import functional_export
+
+    check = functional_export._suggest_or_raise_constraint_violation
+    functional_export._suggest_or_raise_constraint_violation = lambda *args: None
     try:
-        return export(strict=False)
-    except Exception:
-        return export(strict=True)
+        yield
+    finally:
+        functional_export._suggest_or_raise_constraint_violation = check
 
 
 def _decompose(program: ExportedProgram, joint_loss_index: int | None) -> ExportedProgram:
@@ -192,28 +205,6 @@ def _with_model_names(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-def _check_loss(module: _LossModule, batch: tuple[Tensor, ...]) -> None:
-    """Runs forward once without changing the model, for errors in the user's own words."""
-    state = {name: value.clone() for name, value in module.state_dict().items()}
-    try:
-        with torch.no_grad():
-            value = module(*batch)
-    except Exception as error:
-        raise UserError(
-            f"cannot run the model on its batch: {type(error).__name__}: {_first_line(error)}; "
-            "model(), batch() and loss() of the model file must fit together",
-            Exit.MODEL,
-        ) from error
-    finally:
-        module.load_state_dict(state)
-    if not isinstance(value, Tensor) or value.numel() != 1:
-        found = f"a tensor of shape {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-        raise UserError(
-            f"cannot train on loss(): it returned {found}, not a scalar tensor; reduce it, for example with .mean()",
-            Exit.MODEL,
-        )
-
-
 def _check_values(program: ExportedProgram) -> None:
     """What torch.export accepts and no kernel can: sizes and numbers that depend on the data, complex tensors."""
     for node in program.graph.nodes:
@@ -264,14 +255,8 @@ def _explanation(action: str, error: Exception) -> UserError:
             f"{_user_code(''.join(first_place))}; take it from the input's shape, or export without --dynamic-batch",
             Exit.UNSUPPORTED,
         )
-    if "marked as the loss, but it does not require gradients" in text:
-        return UserError(
-            "cannot train on loss(): it does not depend on any trainable parameter; compute it from the model's "
-            "output without detach(), no_grad() or integers",
-            Exit.MODEL,
-        )
     return UserError(
-        f"cannot {action} the model: {type(error).__name__}: {_first_line(error)}{_user_code(text)}", Exit.UNSUPPORTED
+        f"cannot {action} the model: {type(error).__name__}: {first_line(error)}{_user_code(text)}", Exit.UNSUPPORTED
     )
 
 
@@ -280,8 +265,3 @@ def _user_code(text: str) -> str:
     frames = re.findall(r'File "([^"]+)", line (\d+), in [^\n]+\n\s*([^\n]*)', text)
     frames = [frame for frame in frames if not frame[0].startswith(TORCH_FOLDER)]
     return f" ({frames[-1][0]}:{frames[-1][1]}: {frames[-1][2].strip()})" if frames else ""
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line for line in str(error).strip().splitlines() if line.strip()]
-    return lines[0] if lines else "no message"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -102,6 +105,72 @@ def test_data_dependence_names_the_users_line(
 def line_of(code: str) -> int:
     with open(__file__) as file:
         return next(i for i, text in enumerate(file, start=1) if text.strip() == code)
+
+
+class LayerDrop(Mlp):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) * (random.random() < 0.9)
+
+
+class NumpyNoise(Mlp):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) * float(np.random.uniform(0.9, 1.1))
+
+
+@pytest.mark.parametrize("model", [LayerDrop, NumpyNoise])
+def test_random_numbers_of_python_would_be_constants(model: type[nn.Module]) -> None:
+    message = refused(Exit.UNSUPPORTED, lambda: captured(model(), mlp_batch()))
+    assert "draws random numbers with Python or NumPy" in message
+
+
+class ReplacedBuffer(Mlp):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("average", torch.zeros(6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.average = 0.9 * self.average + 0.1 * x.mean(0)
+        return super().forward(x - self.average)
+
+
+def test_a_replaced_buffer_would_not_be_updated() -> None:
+    message = refused(Exit.UNSUPPORTED, lambda: captured(ReplacedBuffer(), mlp_batch()))
+    assert "forward() replaces its buffer average" in message
+
+
+class Detached(Mlp):
+    def __init__(self) -> None:
+        super().__init__()
+        self.before = nn.Linear(6, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(self.before(x).detach())
+
+
+def test_a_parameter_without_gradient_is_named() -> None:
+    message = refused(Exit.MODEL, lambda: captured(Detached(), mlp_batch()))
+    assert "cannot train before.weight: the loss does not depend on it, or only through detach()" in message
+
+
+class Tripled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return 3.0 * grads[0]
+
+
+class OwnGradient(Mlp):
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = Tripled.apply(super().forward(x))
+        return y
+
+
+def test_a_gradient_of_its_own_is_not_lost_in_silence() -> None:
+    message = refused(Exit.UNSUPPORTED, lambda: captured(OwnGradient(), mlp_batch()))
+    assert "it has a torch.autograd.Function, whose own gradient torch.export does not keep" in message
 
 
 class Spectrum(nn.Module):
