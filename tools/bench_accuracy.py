@@ -49,7 +49,7 @@ class AccuracyCase:
     peer: tuple[str, ...] = ()  # such options too: what the ways are compared with, instead of PyTorch
     needs_data: bool = False  # in DAF_DATA_DIR
     n_test: int | None = None  # samples of the test split, evenly spaced; None: all
-    calibrate: int = 4  # batches; 0: it would take hours, and only the default and DIVISION are measured
+    calibrate: int = 4  # batches; 0: only the defaults are measured, as the rest would take hours
 
 
 UPDATES = (
@@ -59,11 +59,13 @@ UPDATES = (
     ("--update", "sparse", "--rotate-every", "0"),
     ("--update", "sparse", "--activations", "daf"),
 )
+SMALL_RESNET, DECAY = StepCase("resnet18", 64, {"width": "16"}), ("--weight-decay", "5e-4")
 PRETRAINED = {"resolution": "64", "pretrained": "true"}
 TEXTS = {"sequence_length": "64", "pretrained": "true", "dropout": "0"}  # so short a training needs no dropout
 CASES = (
     AccuracyCase(StepCase("cnn_digits", 128, {"width": "32"}), 150, 0.05),
-    AccuracyCase(StepCase("resnet18", 64, {"width": "16"}), 500, 0.1, ("--weight-decay", "5e-4"), needs_data=True),
+    AccuracyCase(SMALL_RESNET, 1500, 0.1, DECAY, needs_data=True, calibrate=0),
+    AccuracyCase(SMALL_RESNET, 500, 0.1, DECAY, needs_data=True),
     AccuracyCase(StepCase("mobilenet_v2", 32, PRETRAINED), 750, 0.005, needs_data=True, calibrate=0),
     AccuracyCase(StepCase("mobilenet_v2", 32, PRETRAINED), 200, 0.005, ways=UPDATES, needs_data=True),
     # Does it pay to train other channels after a while? With AdamW: momentum, which starts again with every channel
