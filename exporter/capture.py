@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.export.exported_program import ExportedProgram, _decompose_exported_program
-from torch.export.graph_signature import InputKind
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
@@ -198,7 +197,7 @@ def _with_model_names(program: ExportedProgram) -> ExportedProgram:
     """Drops the wrapper's prefix: state is named as in the user's own state_dict()."""
     signature = program.graph_signature
     for spec in (*signature.input_specs, *signature.output_specs):
-        if spec.target is not None and spec.kind is not InputKind.CONSTANT_TENSOR:
+        if spec.target is not None:
             spec.target = strip_wrapper(spec.target)
     program._state_dict = {strip_wrapper(name): value for name, value in program.state_dict.items()}
     program._constants = {strip_wrapper(name): value for name, value in program.constants.items()}
@@ -227,13 +226,24 @@ def _depends_on_data(action: str, where: str) -> UserError:
 def _explained(action: str) -> Iterator[None]:
     """Turns torch.export's errors into one that says what to change in the user's model."""
     try:
-        # Attention as plain products and softmax: the fused CPU operator has no kernel on a phone.
-        with _quiet(), sdpa_kernel(SDPBackend.MATH):
+        # Attention as plain products and softmax: the fused CPU operators have no kernel on a phone.
+        with _quiet(), sdpa_kernel(SDPBackend.MATH), _without_fused_encoder_layers():
             yield
     except UserError:
         raise
     except Exception as error:
         raise _explanation(action, error) from error
+
+
+@contextmanager
+def _without_fused_encoder_layers() -> Iterator[None]:
+    """In evaluation, nn.TransformerEncoder and nn.MultiheadAttention would take one."""
+    was_enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(was_enabled)
 
 
 @contextmanager

@@ -27,6 +27,10 @@ _SMALL = 1e-3
 LARGE_LR = 1e4
 # Two float32 computations are equally far from float64, up to luck.
 _LUCK = 2.0
+# Compressed activations are rounded up or down by chance: so many steps are averaged, and their mean may be so many
+# standard errors off.
+N_ROUNDINGS = 16
+_STANDARD_ERRORS = 5
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class CheckResult:
     eager_loss: float
     errors: dict[str, float]  # parameter -> relative error of its gradient
     eager_error: float = 0.0  # of eager's own float32 gradients against float64; looked at only when it matters
+    noise: float | None = None  # of one step's gradients, relative, where activations are compressed
 
     @property
     def worst(self) -> tuple[str, float]:
@@ -65,6 +70,8 @@ def check(export: Export) -> CheckResult:
     assert export.written is not None
     written = export.written
     session = native.Session(str(written.program), str(written.manifest_path))
+    if export.options.activations != "fp32":
+        return _check_on_average(export, session)
     loss = session.step([t.numpy() for t in export.batch], LARGE_LR)
     found = program_gradients(export, session)
     loss_of = export.options.file.loss
@@ -83,6 +90,40 @@ def check(export: Export) -> CheckResult:
         return CheckResult(loss, eager_loss, errors)
     errors = {name: min(error, result.errors[name]) for name, error in errors.items()}
     return CheckResult(loss, eager_loss, errors, max(relative_errors(eager, exact).values()))
+
+
+def _check_on_average(export: Export, session: Any) -> CheckResult:
+    """One step, again and again, with nothing different but what is rounded up: a gradient's mean must not be farther
+    from eager's than its spread explains."""
+    initial, batch = session.state(), [t.numpy() for t in export.batch]
+    sums: dict[str, Tensor] = {}
+    squares: dict[str, float] = {}
+    for seed in range(N_ROUNDINGS):
+        session.set_rounding_seed(seed)
+        session.set_step_count(0)
+        loss = session.step(batch, LARGE_LR)
+        for name, gradient in program_gradients(export, session).items():
+            gradient = gradient.double()
+            sums[name] = sums[name] + gradient if name in sums else gradient
+            squares[name] = squares.get(name, 0.0) + _square(gradient)
+        session.set_state(initial)
+    eager_loss, eager = loss_and_gradients(export.model, export.batch, export.options.file.loss)
+    eager = {name: of_chosen(export, session, name, gradient) for name, gradient in eager.items()}
+    sizes = {name: _square(gradient) for name, gradient in eager.items()}
+    errors, noise = {}, 0.0
+    for name, gradient in eager.items():
+        mean = sums[name] / N_ROUNDINGS
+        variance = max(0.0, squares[name] - N_ROUNDINGS * _square(mean)) / (N_ROUNDINGS - 1)
+        off = math.sqrt(_square(mean - gradient.reshape(mean.shape)))
+        allowed = _STANDARD_ERRORS * math.sqrt(variance / N_ROUNDINGS)
+        scale = max(sizes[name], _SMALL**2 * max(sizes.values()), 1e-30)
+        errors[name] = max(0.0, off - allowed) / math.sqrt(scale)
+        noise += variance
+    return CheckResult(loss, eager_loss, errors, noise=math.sqrt(noise / max(sum(sizes.values()), 1e-30)))
+
+
+def _square(gradient: Tensor) -> float:
+    return float((gradient.double() ** 2).sum())
 
 
 def program_gradients(export: Export, session: Any) -> dict[str, Tensor]:

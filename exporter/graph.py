@@ -191,6 +191,17 @@ def module_path(node: Node) -> str:
     return strip_wrapper(paths[-1]) if paths else ""
 
 
+# What torch.export leaves of checks: they compute nothing.
+ASSERTIONS = frozenset(
+    {
+        torch.ops.aten._assert_tensor_metadata.default,
+        torch.ops.aten._assert_async.default,
+        torch.ops.aten._assert_async.msg,
+        torch.ops.aten._assert_scalar.default,
+    }
+)
+
+
 def strip_wrapper(name: str) -> str:
     """Names without the module that joins model and loss (see capture.py)."""
     return name.removeprefix("L['self'].").removeprefix("model.") if name != "model" else ""

@@ -8,6 +8,8 @@ from torch.export.graph_signature import TensorArgument
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
+from daf.exporter.graph import ASSERTIONS
+
 
 class BrokenGraphError(AssertionError):
     """A defect of the exporter, not of the user's model."""
@@ -41,7 +43,7 @@ def _check_outputs(program: ExportedProgram) -> None:
 def _check_values(program: ExportedProgram) -> None:
     """Every node knows its shape, and nothing but float, int and bool tensors is left."""
     for node in program.graph.nodes:
-        if node.op != "call_function" or node.target is torch.ops.aten._assert_tensor_metadata.default:
+        if node.op != "call_function" or node.target in ASSERTIONS:
             continue
         assert "val" in node.meta, f"{node.name} has no shape"
         for value in pytree.tree_leaves(node.meta["val"]):

@@ -22,6 +22,8 @@ from daf.exporter import check as check_module
 from daf.exporter import cli
 from daf.exporter.check import LIMIT, CheckResult, check, relative_errors
 from daf.exporter.eager import in_double, loss_and_gradients, program_dropout
+from daf.exporter.load import load_model_file
+from daf.exporter.pipeline import Options, export_program
 from daf.exporter.write import WrittenProgram
 from daf.manifest import manifest_path
 
@@ -48,6 +50,41 @@ def test_right_programs_pass(any_export: Export) -> None:
 def test_without_momentum_the_gradient_is_read_off_the_weight(tmp_path: Path) -> None:
     export = export_model("mlp_digits", tmp_path, Sgd(momentum=0.0, weight_decay=0.1), SMALL["mlp_digits"])
     assert check(export).worst[1] < 1e-4
+
+
+@pytest.fixture(scope="module")
+def compressed_export(tmp_path_factory: pytest.TempPathFactory) -> Export:
+    file = load_model_file("cnn_digits", {"width": "4", "batch_size": "16"})
+    output = tmp_path_factory.mktemp("check") / "program.pte"
+    return export_program(Options(file, output, Sgd(momentum=0.9), activations="daf"))
+
+
+def test_compressed_programs_are_right_on_average(
+    compressed_export: Export, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = check(compressed_export)
+    assert result.passed
+    assert result.noise is not None
+    assert 0.02 < result.noise < 2.0, "one step differs"
+    assert cli._check(compressed_export) == Exit.OK
+    assert "check: gradients are right on average of 16 roundings; one step's differ by" in capsys.readouterr().out
+
+
+def test_compressed_programs_with_a_wrong_gradient_fail(
+    compressed_export: Export, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = check_module.program_gradients
+
+    def wrong(export: Export, session: native.Session) -> dict[str, Tensor]:
+        found = right(export, session)
+        name = next(iter(found))
+        return {**found, name: 3 * found[name]}
+
+    monkeypatch.setattr(check_module, "program_gradients", wrong)
+    with pytest.raises(UserError):
+        cli._check(compressed_export)
+    name = next(iter(dict(compressed_export.model.named_parameters())))
+    assert f"in {name}, more than their spread explains" in capsys.readouterr().out
 
 
 def test_it_says_what_it_found(cnn_export: Export, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch.export.exported_program import ExportedProgram
 from torch.fx import Node
 
-from daf.exporter.graph import GraphEditor
+from daf.exporter.graph import ASSERTIONS, GraphEditor
 
 aten = torch.ops.aten
 
@@ -34,7 +34,7 @@ _WHEN_SAME_SHAPE: set[Any] = {
 def remove_noops(program: ExportedProgram) -> None:
     edit = GraphEditor(program)
     for node in list(edit.graph.nodes):
-        if node.target is aten._assert_tensor_metadata.default:
+        if node.target in ASSERTIONS:
             edit.graph.erase_node(node)
         elif node.op == "call_function" and _is_noop(node):
             edit.replace(node, node.args[0])

@@ -19,16 +19,10 @@ Kind = tuple[str, float, float]
 _Settings = Callable[[dict[str, Any]], Kind | None]
 
 
-def _elu(a: dict[str, Any]) -> Kind | None:
-    plain = a["scale"] == 1 and a["input_scale"] == 1 and not a.get("is_result", False)
-    return ("elu", float(a["alpha"]), 0.0) if plain else None
-
-
 _FORWARD: dict[Any, _Settings] = {
     aten.relu.default: lambda a: ("relu", 0.0, 0.0),
     aten.hardtanh.default: lambda a: ("hardtanh", float(a["min_val"]), float(a["max_val"])),
     aten.leaky_relu.default: lambda a: ("leaky_relu", float(a["negative_slope"]), 0.0),
-    aten.elu.default: _elu,
     aten.sigmoid.default: lambda a: ("sigmoid", 0.0, 0.0),
     aten.tanh.default: lambda a: ("tanh", 0.0, 0.0),
     aten.silu.default: lambda a: ("silu", 0.0, 0.0),
@@ -43,7 +37,6 @@ _BACKWARD: dict[Any, tuple[_Settings, str]] = {
         lambda a: None if a["self_is_result"] else ("leaky_relu", float(a["negative_slope"]), 0.0),
         "self",
     ),
-    aten.elu_backward.default: (_elu, "self_or_result"),
     aten.sigmoid_backward.default: (lambda a: ("sigmoid", 0.0, 0.0), "output"),
     aten.tanh_backward.default: (lambda a: ("tanh", 0.0, 0.0), "output"),
     aten.silu_backward.default: (lambda a: ("silu", 0.0, 0.0), "self"),
@@ -72,6 +65,27 @@ def activation_backward(edit: GraphEditor, node: Node) -> Replacement:
     if kind[0] == "hardtanh":  # ATen keeps the input
         value = next((user for user in value.users if _is_forward(user, kind)), value)
     return edit.call(daf.activation_backward.default, a["grad_output"], value, *kind)
+
+
+@converts(aten.elu.default, aten.elu_backward.default)
+def elu(edit: GraphEditor, node: Node) -> Replacement:
+    """scale * (x, or alpha * (exp(input_scale * x) - 1) where x is negative): ELU, SELU and CELU.
+
+    The kernel has alpha alone, so it gets input_scale * x, and its result is scaled.
+    """
+    a = arguments(node)
+    if not is_float32(node) or a.get("is_result", False):
+        return None
+    scale, input_scale = float(a["scale"]), float(a["input_scale"])
+    kind: Kind = ("elu", float(a["alpha"]) * input_scale, 0.0)
+
+    def scaled(x: Node, factor: float) -> Node:
+        return x if factor == 1.0 else edit.call(aten.mul.Tensor, x, factor)
+
+    if node.target is aten.elu.default:
+        return scaled(edit.call(daf.activation.default, scaled(a["self"], input_scale), *kind), scale / input_scale)
+    x = scaled(a["self_or_result"], input_scale)
+    return scaled(edit.call(daf.activation_backward.default, a["grad_output"], x, *kind), scale)
 
 
 def _is_forward(node: Node, kind: Kind) -> bool:

@@ -14,6 +14,8 @@ def activations() -> dict[str, nn.Module]:
         "relu6": nn.ReLU6(),
         "leaky_relu": nn.LeakyReLU(0.1),
         "elu": nn.ELU(),
+        "selu": nn.SELU(),
+        "celu": nn.CELU(0.5),
         "gelu": nn.GELU(),
         "gelu_tanh": nn.GELU(approximate="tanh"),
         "silu": nn.SiLU(),
@@ -21,6 +23,7 @@ def activations() -> dict[str, nn.Module]:
         "tanh": nn.Tanh(),
         "hardswish": nn.Hardswish(),
         "softplus": nn.Softplus(),
+        "mish": nn.Mish(),
     }
 
 
