@@ -28,9 +28,11 @@ from daf.exporter.schemes import (
     backward_readers,
     forward_activation,
     is_log_softmax,
+    layer_norm_of,
     passes_by_mask,
 )
 
+aten = torch.ops.aten
 daf = torch.ops.daf
 
 
@@ -180,9 +182,30 @@ class _Rewrite:
             elif backward is not None:
                 value = self.edit.call(daf.activation_derivative.default, saved, *backward.args[2:])
                 backward.args = (*backward.args[:2], "exp", 0.0, 0.0)  # whose backward is the product
+            elif scheme.normalized_for is not None:
+                value = self._normalized(saved, scheme.normalized_for)
             token = self.edit.call(daf.stash.default, value, entry)
         token.meta["daf_phase"] = value.meta["daf_phase"] = "forward"
         return token
+
+    def _normalized(self, x: Node, backward: Node) -> Node:
+        """The rows of x with mean 0 and variance 1. Backward reads them as such, and scales what it makes of them."""
+        grad, _, weight, mean, rstd, n_axes = backward.args
+        forward = layer_norm_of(backward)
+        assert forward is not None
+        assert isinstance(rstd, Node)
+        made = self.edit.call(daf.layer_norm.default, x, None, None, n_axes, forward.args[4])
+        value = self.edit.item(made, 0)
+        made.meta["daf_phase"] = "forward"
+        with self.edit.at(backward):
+            zero, one = self.edit.call(aten.mul.Tensor, mean, 0.0), self.edit.call(aten.div.Tensor, rstd, rstd)
+            backward.args = (grad, x, weight, zero, one, n_axes)
+        grad_x = self._output(backward, 0)
+        with self.edit.at(grad_x.next):
+            rows = [*rstd.meta["val"].shape, *[1] * int(n_axes)]  # type: ignore[arg-type]
+            scaled = self.edit.call(aten.mul.Tensor, grad_x, self.edit.call(aten.view.default, rstd, rows))
+        grad_x.replace_all_uses_with(scaled, lambda user: user is not scaled)
+        return value
 
     # ---- backward --------------------------------------------------------------------------------------------------
 

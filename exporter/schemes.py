@@ -3,7 +3,9 @@
     keep     as it is: small, or not float32
     mask     1 bit per element: the backward of a ReLU needs no more
     planes   bit-planes in the activation store; of the derivative, where only the backward of an activation function
-             reads it (GELU, SiLU, ...): that is linear in the derivative, and a function of a rounded value is biased
+             reads it (GELU, SiLU, ...): that is linear in the derivative, and a function of a rounded value is biased;
+             normalised, where only the backward of a layer normalisation reads it and its rows are shorter than a group
+             of the store: a row of small values would be rounded by the steps of a row of large ones
     division the averages of blocks, and bit-planes of what is left, in the activation store (exporter/division.py)
     derive   nothing of its own: a linear function of what is kept anyway (exporter/recipe.py), as the output of
              conv-bn-relu is of the planes of the convolution's output and the mask of the ReLU, and that of dropout is
@@ -91,6 +93,7 @@ class AssignedScheme:
     mask: bool = False
     derivation: Derivation | None = None
     derivative_for: Node | None = None  # the backward of the activation function whose derivative is stored
+    normalized_for: Node | None = None  # the backward of the layer normalisation whose normalised input is stored
     n_terms: int = 1  # whole tensors that are read to get the value back
     map: MapEncoding | None = None  # of division
     bits: int | None = None  # of planes, where the mode fixes them
@@ -207,6 +210,8 @@ def _compress(
             return AssignedScheme(activation, "derive", mask, derivation, n_terms=n_terms)
     if derivatives and len(readers) == 1 and reads_for_derivative(readers[0], node):
         return AssignedScheme(activation, "planes", derivative_for=readers[0])
+    if derivatives and len(readers) == 1 and _reads_rows(readers[0], node):
+        return AssignedScheme(activation, "planes", normalized_for=readers[0])
     return AssignedScheme(activation, "planes", mask, are_probabilities=node.target is daf.softmax.default)
 
 
@@ -226,6 +231,21 @@ def reads_for_derivative(reader: Node, saved: Node) -> bool:
         return False
     grad, kept = reader.args[:2]
     return storage_root(kept) is saved and storage_root(grad) is not saved  # type: ignore[arg-type]
+
+
+def _reads_rows(reader: Node, saved: Node) -> bool:
+    """Whether it is the backward of a layer normalisation of rows that are shorter than a group."""
+    if reader.target is not daf.layer_norm_backward.default or reader.args[1] is not saved:
+        return False
+    shape, n_axes = saved.meta["val"].shape, int(reader.args[5])  # type: ignore[arg-type]
+    return bool(shape[len(shape) - n_axes :].numel() < GROUP_ELEMENTS and layer_norm_of(reader) is not None)
+
+
+def layer_norm_of(backward: Node) -> Node | None:
+    """The forward node of a layer normalisation's backward, by the mean that it made."""
+    mean = backward.args[3]
+    made = mean.args[0] if isinstance(mean, Node) and mean.target is operator.getitem else None
+    return made if isinstance(made, Node) and made.target is daf.layer_norm.default else None
 
 
 # Activations whose backward is grad where a bit is set, and `slope` times grad elsewhere.
@@ -297,8 +317,9 @@ def _dropped(node: Node, assigned: Mapping[Node, AssignedScheme]) -> Dropped | N
 
 def _holds_value(node: Node, assigned: Mapping[Node, AssignedScheme]) -> bool:
     known = assigned.get(node)
-    has_value = known is not None and known.value != "none" and known.derivative_for is None
-    return has_value and not is_log_softmax(node)
+    if known is None or known.value == "none" or is_log_softmax(node):
+        return False
+    return known.derivative_for is None and known.normalized_for is None
 
 
 def _rectified(node: Node, assigned: Mapping[Node, AssignedScheme]) -> Derivation | None:

@@ -70,6 +70,15 @@ def test_compressed_programs_are_right_on_average(
     assert "check: gradients are right on average of 16 roundings; one step's differ by" in capsys.readouterr().out
 
 
+def test_a_row_of_zeros_is_not_rounded_by_the_rows_beside_it(tmp_path: Path) -> None:
+    """Normalisation multiplies what it finds in such a row by 316, rounding errors too."""
+    file = load_model_file(str(Path(__file__).parent / "models" / "class_token.py"), {})
+    result = check(export_program(Options(file, tmp_path / "program.pte", Sgd(momentum=0.9), activations="daf")))
+    assert result.passed
+    assert result.noise is not None
+    assert result.noise < 1.0
+
+
 def test_compressed_programs_with_a_wrong_gradient_fail(
     compressed_export: Export, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
