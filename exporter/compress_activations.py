@@ -200,11 +200,13 @@ class _Rewrite:
         with self.edit.at(backward):
             zero, one = self.edit.call(aten.mul.Tensor, mean, 0.0), self.edit.call(aten.div.Tensor, rstd, rstd)
             backward.args = (grad, x, weight, zero, one, n_axes)
-        grad_x = self._output(backward, 0)
-        with self.edit.at(grad_x.next):
-            rows = [*rstd.meta["val"].shape, *[1] * int(n_axes)]  # type: ignore[arg-type]
-            scaled = self.edit.call(aten.mul.Tensor, grad_x, self.edit.call(aten.view.default, rstd, rows))
-        grad_x.replace_all_uses_with(scaled, lambda user: user is not scaled)
+        rows = [*rstd.meta["val"].shape, *[1] * int(n_axes)]  # type: ignore[arg-type]
+        for grad_x in [user for user in backward.users if user.target is operator.getitem and user.args[1] == 0]:
+            readers = list(grad_x.users)
+            with self.edit.at(grad_x.next):
+                scaled = self.edit.call(aten.mul.Tensor, grad_x, self.edit.call(aten.view.default, rstd, rows))
+            for reader in readers:
+                reader.replace_input_with(grad_x, scaled)
         return value
 
     # ---- backward --------------------------------------------------------------------------------------------------
