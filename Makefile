@@ -51,14 +51,14 @@ test-full: build  ## full-size models and Android's own ABI: minutes, and severa
 	@pytest -m full -s
 
 fuzz: build  ## fuzz the parsers, FUZZ_SECONDS each (10): needs clang; that of traces, atheris
-	@if command -v clang++-19 >/dev/null; then \
+	@if echo 'int main() {}' | clang++-19 -fsanitize=address -x c++ -o /dev/null - 2>/dev/null; then \
 	  cmake --preset fuzz >build/fuzz.log || { cat build/fuzz.log; exit 1; }; cmake --build --preset fuzz || exit 1; \
 	  for fuzzer in build/fuzz/tests/fuzz/fuzz_*; do [ -x $$fuzzer ] && [ -f $$fuzzer ] || continue; \
 	    name=$${fuzzer##*fuzz_}; mkdir -p build/fuzz/corpus/$$name; \
 	    $$fuzzer -max_total_time=$${FUZZ_SECONDS:-10} -print_final_stats=1 -verbosity=0 -artifact_prefix=build/fuzz/$$name- \
 	      build/fuzz/corpus/$$name tests/fuzz/corpus/$$name || exit 1; \
 	  done; \
-	else echo "SKIP fuzzers: clang is not installed (Debian: apt-get install clang-19 libclang-rt-19-dev)"; fi
+	else echo "SKIP fuzzers: clang, or its sanitizers, are not installed (Debian: apt-get install clang-19 libclang-rt-19-dev)"; fi
 	@if python -c 'import atheris' 2>/dev/null || python -m pip install --quiet atheris==3.0.0; then \
 	  mkdir -p build/fuzz/corpus/trace; \
 	  python tests/fuzz/fuzz_trace.py -max_total_time=$${FUZZ_SECONDS:-10} -print_final_stats=1 -verbosity=0 \
