@@ -117,7 +117,7 @@ def _check_on_average(export: Export, session: Any) -> CheckResult:
         off = math.sqrt(_square(mean - gradient.reshape(mean.shape)))
         allowed = _STANDARD_ERRORS * math.sqrt(variance / N_ROUNDINGS)
         scale = max(sizes[name], _SMALL**2 * max(sizes.values()), 1e-30)
-        errors[name] = max(0.0, off - allowed) / math.sqrt(scale)
+        errors[name] = 0.0 if off <= allowed else (off - allowed) / math.sqrt(scale)  # NaN stays NaN
         noise += variance
     return CheckResult(loss, eager_loss, errors, noise=math.sqrt(noise / max(sum(sizes.values()), 1e-30)))
 

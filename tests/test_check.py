@@ -79,15 +79,16 @@ def test_a_row_of_zeros_is_not_rounded_by_the_rows_beside_it(tmp_path: Path) -> 
     assert result.noise < 1.0
 
 
+@pytest.mark.parametrize("factor", [3.0, math.nan])
 def test_compressed_programs_with_a_wrong_gradient_fail(
-    compressed_export: Export, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    compressed_export: Export, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], factor: float
 ) -> None:
     right = check_module.program_gradients
 
     def wrong(export: Export, session: native.Session) -> dict[str, Tensor]:
         found = right(export, session)
         name = next(iter(found))
-        return {**found, name: 3 * found[name]}
+        return {**found, name: factor * found[name]}
 
     monkeypatch.setattr(check_module, "program_gradients", wrong)
     with pytest.raises(UserError):

@@ -18,7 +18,6 @@ daf = torch.ops.daf
 Kind = tuple[str, float, float]
 _Settings = Callable[[dict[str, Any]], Kind | None]
 
-
 _FORWARD: dict[Any, _Settings] = {
     aten.relu.default: lambda a: ("relu", 0.0, 0.0),
     aten.hardtanh.default: lambda a: ("hardtanh", float(a["min_val"]), float(a["max_val"])),
