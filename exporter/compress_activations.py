@@ -167,11 +167,8 @@ class _Rewrite:
         raise AssertionError(f"{made.name} is normalisation with a backward, which reads its statistics")
 
     def _stash(self, scheme: AssignedScheme, entry: int) -> Node:
-        """As soon as it is there: so the last operator of forward that reads it may write over it.
-
-        A derivative, too, is gone before the activation's output is there.
-        """
-        saved, backward = scheme.activation.node, scheme.derivative_for
+        """As soon as it is there: so the last operator of forward that reads it may write over it."""
+        saved = scheme.activation.node
         place = saved
         while place.next.target is operator.getitem and place.next.args[0] is place:
             place = place.next
@@ -179,9 +176,6 @@ class _Rewrite:
             value = saved
             if is_log_softmax(saved):
                 value = self.edit.call(daf.activation.default, saved, "exp", 0.0, 0.0)
-            elif backward is not None:
-                value = self.edit.call(daf.activation_derivative.default, saved, *backward.args[2:])
-                backward.args = (*backward.args[:2], "exp", 0.0, 0.0)  # whose backward is the product
             elif scheme.normalized_for is not None:
                 value = self._normalized(saved, scheme.normalized_for)
             token = self.edit.call(daf.stash.default, value, entry)

@@ -38,6 +38,7 @@ from daf.exporter.passes.fuse_masked_softmax import fuse_masked_softmax
 from daf.exporter.passes.fuse_silu_backward import fuse_silu_backward
 from daf.exporter.passes.remove_noops import remove_noops
 from daf.exporter.passes.repeat_expands import repeat_expands
+from daf.exporter.passes.take_derivatives import take_derivatives
 from daf.exporter.plan_update import Update, UpdatePlan, plan_update
 from daf.exporter.schemes import (
     DEFAULT_BITS,
@@ -132,6 +133,7 @@ def find_saved_activations(export: Export) -> None:
     repeat_expands(program)
     if export.options.activations == "daf":
         fold_gates(program)
+        take_derivatives(program)
     export.saved = find_saved(program)
 
 

@@ -1,18 +1,18 @@
 """Phase 5, assign schemes: how each saved activation is kept until backward reads it.
 
-    keep     as it is: small, or not float32
+    keep     as it is: small, not float32, or not to be rounded (exporter/rounding.py)
     mask     1 bit per element: the backward of a ReLU needs no more
-    planes   bit-planes in the activation store; of the derivative, where only the backward of an activation function
-             reads it (GELU, SiLU, ...): that is linear in the derivative, and a function of a rounded value is biased;
-             normalised, where only the backward of a layer normalisation reads it and its rows are shorter than a group
-             of the store: a row of small values would be rounded by the steps of a row of large ones
+    planes   bit-planes in the activation store; normalised, where only the backward of a layer normalisation reads it
+             and its rows are shorter than a group of the store: a row of small values would be rounded by the steps of
+             a row of large ones
     division the averages of blocks, and bit-planes of what is left, in the activation store (exporter/division.py)
     derive   nothing of its own: a linear function of what is kept anyway (exporter/recipe.py), as the output of
              conv-bn-relu is of the planes of the convolution's output and the mask of the ReLU, and that of dropout is
              of its input
 
 An activation may have a mask for one reader and planes (or a derivation) for the others. In division mode nothing is
-derived, and no derivative is taken: the method as published keeps every tensor.
+derived, and activation functions have no derivatives of their own (exporter/passes/take_derivatives.py): the method as
+published keeps every tensor.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from torch.fx import Node
 from daf.exporter.division import AVERAGE_BITS, HEADER_BITS, Division, MapEncoding, encode_maps
 from daf.exporter.find_saved import SavedActivation, is_view, storage_root
 from daf.exporter.ops import ACTIVATION_SAVES_OUTPUT
+from daf.exporter.rounding import may_be_rounded
 from daf.exporter.store_ops import mask_words
 
 aten = torch.ops.aten
@@ -92,7 +93,6 @@ class AssignedScheme:
     value: Literal["keep", "planes", "division", "derive", "none"]
     mask: bool = False
     derivation: Derivation | None = None
-    derivative_for: Node | None = None  # the backward of the activation function whose derivative is stored
     normalized_for: Node | None = None  # the backward of the layer normalisation whose normalised input is stored
     n_terms: int = 1  # whole tensors that are read to get the value back
     map: MapEncoding | None = None  # of division
@@ -145,7 +145,7 @@ def assign_schemes(
         return [_mask_or_keep(activation, exact_masks) for activation in saved]
     assigned: dict[Node, AssignedScheme] = {}
     for activation in saved:  # in the order of forward: what a value derives from is assigned before it
-        assigned[activation.node] = _compress(activation, assigned, max_terms, mode == "daf")
+        assigned[activation.node] = _compress(activation, assigned, max_terms, mode)
     return list(assigned.values())
 
 
@@ -189,7 +189,7 @@ def _mask_or_keep(activation: SavedActivation, exact_masks: bool) -> AssignedSch
 
 
 def _compress(
-    activation: SavedActivation, assigned: Mapping[Node, AssignedScheme], max_terms: int, derivatives: bool
+    activation: SavedActivation, assigned: Mapping[Node, AssignedScheme], max_terms: int, mode: ActivationMode
 ) -> AssignedScheme:
     node = activation.node
     if node.meta["val"].dtype != torch.float32 or activation.raw_bytes < 4 * MIN_ELEMENTS:
@@ -200,7 +200,9 @@ def _compress(
         return AssignedScheme(activation, "none", mask)
     if is_log_softmax(node) and not all(reader.target is daf.softmax_backward.default for reader in readers):
         return AssignedScheme(activation, "keep")
-    if derivatives and not mask and (dropped := _dropped(node, assigned)) is not None:
+    if not may_be_rounded(node, lambda reader: _reads_no_value(reader, node, mode)):
+        return AssignedScheme(activation, "keep")
+    if mode == "daf" and not mask and (dropped := _dropped(node, assigned)) is not None:
         return AssignedScheme(activation, "derive", derivation=dropped, n_terms=assigned[dropped.x].n_terms)
     has_own_mask = any(passes_by_mask(reader, node) and forward_activation(reader) is node for reader in readers)
     derivation = _rectified(node, assigned) if has_own_mask else None
@@ -208,9 +210,7 @@ def _compress(
         n_terms = _n_terms(derivation, assigned)
         if n_terms <= max_terms:
             return AssignedScheme(activation, "derive", mask, derivation, n_terms=n_terms)
-    if derivatives and len(readers) == 1 and reads_for_derivative(readers[0], node):
-        return AssignedScheme(activation, "planes", derivative_for=readers[0])
-    if derivatives and len(readers) == 1 and _reads_rows(readers[0], node):
+    if mode == "daf" and len(readers) == 1 and _reads_rows(readers[0], node):
         return AssignedScheme(activation, "planes", normalized_for=readers[0])
     return AssignedScheme(activation, "planes", mask, are_probabilities=node.target is daf.softmax.default)
 
@@ -226,11 +226,11 @@ def backward_readers(node: Node) -> Iterator[Node]:
             yield user
 
 
-def reads_for_derivative(reader: Node, saved: Node) -> bool:
-    if reader.target is not daf.activation_backward.default or reader.args[2] == "exp":  # whose backward is a product
-        return False
-    grad, kept = reader.args[:2]
-    return storage_root(kept) is saved and storage_root(grad) is not saved  # type: ignore[arg-type]
+def _reads_no_value(reader: Node, saved: Node, mode: ActivationMode) -> bool:
+    """Whether it reads a mask instead. In division mode activation functions read a rounded value, as published."""
+    if mode == "division" and reader.target is daf.activation_backward.default:
+        return True
+    return passes_by_mask(reader, saved)
 
 
 def _reads_rows(reader: Node, saved: Node) -> bool:
@@ -319,7 +319,7 @@ def _holds_value(node: Node, assigned: Mapping[Node, AssignedScheme]) -> bool:
     known = assigned.get(node)
     if known is None or known.value == "none" or is_log_softmax(node):
         return False
-    return known.derivative_for is None and known.normalized_for is None
+    return known.normalized_for is None
 
 
 def _rectified(node: Node, assigned: Mapping[Node, AssignedScheme]) -> Derivation | None:

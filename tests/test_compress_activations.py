@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from training import Export, NoOptimizer, Options, Sgd, export_program, load_model_file, open_session
 
-from daf.exporter.schemes import ActivationMode, reads_for_derivative
+from daf.exporter.schemes import ActivationMode
 
 MODEL = """
 import torch
@@ -135,24 +135,14 @@ def test_gelu_stores_its_derivative_and_backward_multiplies(tmp_path: Path) -> N
     assert error_of_mean < 1.5 * expected
 
 
-def test_the_gradient_of_an_activation_is_not_its_input() -> None:
-    """A value of forward may be both: only for the second can the derivative stand."""
-    graph = torch.fx.Graph()
-    x, y = graph.placeholder("x"), graph.placeholder("y")
-    backward = torch.ops.daf.activation_backward.default
-    of_x = graph.call_function(backward, (y, x, "gelu", 0.0, 0.0))
-    of_itself = graph.call_function(backward, (x, x, "gelu", 0.0, 0.0))
-    of_exp = graph.call_function(backward, (y, x, "exp", 0.0, 0.0))
-    assert reads_for_derivative(of_x, x)
-    assert not reads_for_derivative(of_x, y)
-    assert not reads_for_derivative(of_itself, x)
-    assert not reads_for_derivative(of_exp, x)
-
-
-def test_what_others_read_too_is_stored_as_it_is(tmp_path: Path) -> None:
+def test_who_reads_more_than_the_derivative_gets_planes_of_its_own(tmp_path: Path) -> None:
     """The product's backward reads the input of GELU as well, and the sum is derived from values, not derivatives."""
     forward = "y = self.conv(x); return self.head(F.gelu(y) * y)"
-    assert not calls(export_compressed(tmp_path, BLOCK, forward), "activation_derivative")
+    export = export_compressed(tmp_path, BLOCK, forward)
+    (derivative,) = calls(export, "activation_derivative")
+    stashed = [node.args[0] for node in calls(export, "stash")]
+    assert derivative in stashed
+    assert derivative.args[0] in stashed
     forward = "y = self.conv(x); return self.head(F.relu(y + self.bn(F.gelu(y))))"
     plain, stored = (gradients_of(tmp_path, forward, mode, 4) for mode in ("fp32", "daf"))
     for name in ("grad:conv.weight", "grad:head.weight"):

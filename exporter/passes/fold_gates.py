@@ -12,7 +12,8 @@ from torch.fx import Node
 
 from daf.exporter.find_saved import mark_phases, storage_root
 from daf.exporter.graph import GraphEditor
-from daf.exporter.schemes import backward_readers, passes_by_mask, reads_for_derivative
+from daf.exporter.passes.take_derivatives import reads_derivative
+from daf.exporter.schemes import backward_readers
 
 aten = torch.ops.aten
 daf = torch.ops.daf
@@ -42,7 +43,7 @@ def _factors(backward: Node) -> tuple[Node, Node] | None:
     assert isinstance(product, Node)
     assert isinstance(gate, Node)
     root = storage_root(gate)
-    if not reads_for_derivative(backward, root) or passes_by_mask(backward, root):
+    if not reads_derivative(backward):
         return None
     if product.target is not aten.mul.Tensor or len(product.users) != 1 or list(backward_readers(root)) != [backward]:
         return None
