@@ -57,6 +57,9 @@ _MAPS: dict[Any, set[int]] = {
     daf.gather_channels.default: {0},
     daf.sum_axes.default: {0},
 }
+# Read for so many elements each, a value is a statistic of them: its error would be theirs in common, and exactly it
+# takes no more than a bit of each.
+STATISTIC_OF = 32
 # Of two factors the other is a gradient where it is of backward.
 _PRODUCTS = {aten.mul.Tensor, aten.div.Tensor}
 
@@ -77,6 +80,8 @@ def _is_linear(reader: Node, value: Node) -> bool:
     if reader.target in _FACTORS:
         return len(places) == 1 and places <= _FACTORS[reader.target]
     if reader.target not in _MAPS or not places <= _MAPS[reader.target]:
+        return False
+    if reader.meta["val"].numel() >= STATISTIC_OF * value.meta["val"].numel():
         return False
     if reader.target in _PRODUCTS:
         if len(places) != 1:

@@ -43,7 +43,7 @@ def _factors(backward: Node) -> tuple[Node, Node] | None:
     assert isinstance(product, Node)
     assert isinstance(gate, Node)
     root = storage_root(gate)
-    if not reads_derivative(backward):
+    if not reads_derivative(backward) or root.meta.get("daf_phase") != "forward":
         return None
     if product.target is not aten.mul.Tensor or len(product.users) != 1 or list(backward_readers(root)) != [backward]:
         return None

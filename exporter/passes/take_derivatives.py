@@ -1,39 +1,47 @@
-"""Keeps the derivative of an activation function (GELU, SiLU, tanh, ...) for its backward.
+"""Computes in forward what backward would make of forward's values alone, where that can be rounded and they cannot.
 
-That multiplies the gradient by it, so the derivative may be rounded; a function of a rounded input would be biased.
-Where nothing else of backward reads the input, it is not kept any more.
+The backward of an activation function multiplies the gradient by its derivative. That may be rounded; what it would make
+of a rounded input would be biased. The same goes for what PyTorch takes apart, as Mish and GLU, and of a comparison, as
+PReLU has it, the outcome takes a byte. Where nothing else of backward reads the input, it is not kept any more.
 """
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 
 import torch
 from torch.export.exported_program import ExportedProgram
 from torch.fx import Node
 
-from daf.exporter.find_saved import mark_phases, storage_root
+from daf.exporter.find_saved import is_view, mark_phases, storage_root
 from daf.exporter.graph import GraphEditor, size_bytes
-from daf.exporter.schemes import MIN_ELEMENTS, passes_by_mask
+from daf.exporter.rounding import may_be_rounded
+from daf.exporter.schemes import CAREFUL_BITS, MIN_ELEMENTS, backward_readers, passes_by_mask
 
+aten = torch.ops.aten
 daf = torch.ops.daf
+
+# Beside those that PyTorch calls pointwise: they make no more elements than they read, or none of their own.
+_ELEMENTWISE = {
+    aten._to_copy.default,
+    aten.full.default,
+    aten.full_like.default,
+    aten.slice.Tensor,
+    daf.activation.default,
+    daf.activation_derivative.default,
+}
 
 
 def take_derivatives(program: ExportedProgram) -> None:
     mark_phases(program)
     edit = GraphEditor(program)
-    for backward in list(edit.graph.nodes):
-        if not reads_derivative(backward):
-            continue
-        grad, saved, *kind = backward.args
-        assert isinstance(saved, Node)
-        if size_bytes(saved.meta["val"]) < 4 * MIN_ELEMENTS:  # it is kept as it is
-            continue
-        # Before the activation's output is there.
-        with edit.at(_behind(saved)):
-            derivative = edit.call(daf.activation_derivative.default, saved, *kind)
-        with edit.at(backward):
-            edit.replace(backward, edit.call(daf.activation_backward.default, grad, derivative, "exp", 0.0, 0.0))
+    for node in list(edit.graph.nodes):
+        if reads_derivative(node) and _is_large(node.args[1]):
+            _split(edit, node)
+    for node in list(edit.graph.nodes):
+        if node.meta.get("daf_phase") == "forward" and not is_view(node) and _is_large(node):
+            _compute_in_forward(node)
     edit.finish()
 
 
@@ -45,13 +53,86 @@ def reads_derivative(backward: Node) -> bool:
     assert isinstance(grad, Node)
     assert isinstance(saved, Node)
     root = storage_root(saved)
-    is_of_forward = root.meta.get("daf_phase") == "forward" and storage_root(grad) is not root
-    return is_of_forward and not passes_by_mask(backward, root)
+    return _is_pure(root) and storage_root(grad) is not root and not passes_by_mask(backward, root)
 
 
-def _behind(node: Node) -> Node:
-    """Where all outputs of the operator that made `node` are there."""
-    place = node
-    while place.next.target is operator.getitem:
-        place = place.next
-    return place.next
+def _is_large(node: object) -> bool:
+    """Otherwise it is kept as it is."""
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    is_floats = isinstance(value, torch.Tensor) and value.dtype == torch.float32
+    return is_floats and size_bytes(value) >= 4 * MIN_ELEMENTS
+
+
+def _split(edit: GraphEditor, backward: Node) -> None:
+    """Into the derivative and the product with it."""
+    grad, saved, *kind = backward.args
+    with edit.at(backward):
+        derivative = edit.call(daf.activation_derivative.default, saved, *kind)
+        edit.replace(backward, edit.call(daf.activation_backward.default, grad, derivative, "exp", 0.0, 0.0))
+
+
+def _compute_in_forward(saved: Node) -> None:
+    """All that backward makes of `saved` and the like without a gradient, if that leaves less to keep."""
+    if may_be_rounded(saved, lambda reader: passes_by_mask(reader, saved)):
+        return
+    pure = _pure_readers(saved)
+    others = {reader for reader in backward_readers(saved) if reader not in pure and not passes_by_mask(reader, saved)}
+    if not may_be_rounded(saved, lambda reader: reader not in others):
+        return
+    results = [node for node in pure if any(user not in pure for user in node.users)]
+    kept = sum(map(_kept_bytes, results)) + (_rounded_bytes(saved) if others else 0)
+    if results and kept < size_bytes(saved.meta["val"]):
+        for node in sorted(_of_backward(results)):
+            _move(node, max(node.all_input_nodes, default=saved))
+
+
+def _pure_readers(saved: Node) -> set[Node]:
+    """Nodes of backward that read it, or what others of these made of it, and no gradient."""
+    found: set[Node] = set()
+    waiting = list(backward_readers(saved))
+    while waiting:
+        node = waiting.pop()
+        if node not in found and _is_pure(node):
+            found.add(node)
+            waiting += [user for user in node.users if user.op == "call_function"]
+    return found
+
+
+def _is_pure(node: Node) -> bool:
+    if node.op != "call_function" or node.meta["daf_phase"] == "forward":
+        return True
+    return _is_elementwise(node) and all(map(_is_pure, node.all_input_nodes))
+
+
+def _is_elementwise(node: Node) -> bool:
+    tags = getattr(node.target, "tags", ())
+    return node.target in _ELEMENTWISE or is_view(node) or torch.Tag.pointwise in tags
+
+
+def _kept_bytes(result: Node) -> int:
+    is_floats = result.meta["val"].dtype == torch.float32
+    return _rounded_bytes(result) if is_floats and may_be_rounded(result) else size_bytes(result.meta["val"])
+
+
+def _rounded_bytes(node: Node) -> int:
+    return int(node.meta["val"].numel()) * CAREFUL_BITS // 8
+
+
+def _of_backward(results: Iterable[Node]) -> set[Node]:
+    """The nodes of backward that `results` are made by."""
+    found: set[Node] = set()
+    waiting = list(results)
+    while waiting:
+        node = waiting.pop()
+        if node not in found and node.meta.get("daf_phase") == "backward":
+            found.add(node)
+            waiting += node.all_input_nodes
+    return found
+
+
+def _move(node: Node, last: Node) -> None:
+    """Behind its last input, and all outputs of the operator that made that."""
+    while last.op == "placeholder" or (last.next.target is operator.getitem and last.next.args[0] is last.args[0]):
+        last = last.next
+    last.append(node)
+    node.meta["daf_phase"] = "forward"
