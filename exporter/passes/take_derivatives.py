@@ -1,7 +1,7 @@
 """Computes in forward what backward would make of forward's values alone, where that can be rounded and they cannot.
 
 The backward of an activation function multiplies the gradient by its derivative, which may be rounded; what it would
-make of a rounded input would be biased. The same goes for what PyTorch takes apart, as Mish and GLU, and of a comparison,
+make of a rounded input would be biased. The same goes for what PyTorch takes apart, as Mish and GLU. Of a comparison,
 as PReLU has it, the outcome takes a byte. Where nothing else of backward reads the input, it is not kept any more.
 """
 
