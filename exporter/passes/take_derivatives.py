@@ -59,8 +59,7 @@ def reads_derivative(backward: Node) -> bool:
 def _is_large(node: object) -> bool:
     """Otherwise it is kept as it is."""
     value = node.meta.get("val") if isinstance(node, Node) else None
-    is_floats = isinstance(value, torch.Tensor) and value.dtype == torch.float32
-    return is_floats and size_bytes(value) >= 4 * MIN_ELEMENTS
+    return isinstance(value, torch.Tensor) and value.dtype == torch.float32 and value.numel() >= MIN_ELEMENTS
 
 
 def _split(edit: GraphEditor, backward: Node) -> None:
