@@ -26,6 +26,7 @@ from daf.exporter.schemes import (
     Normalized,
     Saved,
     backward_readers,
+    batch_norm_of,
     forward_activation,
     is_log_softmax,
     layer_norm_of,
@@ -66,6 +67,8 @@ class _Rewrite:
         self._masks: dict[Node, Node] = {}  # activation function -> the mask that it makes
         self._recipes: dict[Node, Recipe] = {}  # saved activation -> how to get it back
         self._fused: dict[Node, Node] = {}  # reader -> its fused form
+        self._scaled: dict[Node, Node] = {}  # batch normalisation -> the scaling of what it normalised
+        self._constants: dict[tuple[int, float], Node] = {}  # (channels, number) -> so many of it
 
     def run(self) -> None:
         # Who reads what is settled before anything changes.
@@ -150,15 +153,19 @@ class _Rewrite:
         if isinstance(derivation, Saved):
             return self._recipes[derivation.node]
         if isinstance(derivation, Normalized):
-            made = derivation.node
-            _, weight, bias, _, _, _, eps = made.args
-            mean, var = self._output(made, 1), self._output(made, 2)
-            step = recipes.normalize(mean, var, weight, bias, float(eps))  # type: ignore[arg-type]
-            return self._recipes[derivation.x].then(step)
+            return self._recipes[derivation.x].then(self._normalize(derivation.node))
         if isinstance(derivation, Dropped):
             _, clock, p, layer = derivation.node.args
             return self._recipes[derivation.x].then(recipes.dropout(clock, float(p), int(layer)))  # type: ignore[arg-type]
         return self._derive(derivation.left).plus(self._derive(derivation.right))
+
+    def _normalize(self, norm: Node) -> recipes.Step:
+        if norm in self._scaled:  # what is stored is normalised
+            _, weight, bias, mean, var, eps = self._scaled[norm].args
+        else:
+            _, weight, bias, _, _, _, eps = norm.args
+            mean, var = self._output(norm, 1), self._output(norm, 2)
+        return recipes.normalize(mean, var, weight, bias, float(eps))  # type: ignore[arg-type]
 
     def _output(self, made: Node, index: int) -> Node:
         for user in made.users:
@@ -168,21 +175,22 @@ class _Rewrite:
 
     def _stash(self, scheme: AssignedScheme, entry: int) -> Node:
         """As soon as it is there: so the last operator of forward that reads it may write over it."""
-        saved = scheme.activation.node
-        place = saved
+        saved, value = scheme.activation.node, scheme.activation.node
+        if scheme.normalized_for is not None and scheme.normalized_for.target is daf.batch_norm_backward.default:
+            value = self._normalized_maps(scheme.normalized_for)
+        place = value
         while place.next.target is operator.getitem and place.next.args[0] is place:
             place = place.next
         with self.edit.at(place.next):
-            value = saved
             if is_log_softmax(saved):
                 value = self.edit.call(daf.activation.default, saved, "exp", 0.0, 0.0)
-            elif scheme.normalized_for is not None:
-                value = self._normalized(saved, scheme.normalized_for)
+            elif scheme.normalized_for is not None and value is saved:
+                value = self._normalized_rows(saved, scheme.normalized_for)
             token = self.edit.call(daf.stash.default, value, entry)
         token.meta["daf_phase"] = value.meta["daf_phase"] = "forward"
         return token
 
-    def _normalized(self, x: Node, backward: Node) -> Node:
+    def _normalized_rows(self, x: Node, backward: Node) -> Node:
         """The rows of x with mean 0 and variance 1. Backward reads them as such, and scales what it makes of them."""
         grad, _, weight, mean, rstd, n_axes = backward.args
         forward = layer_norm_of(backward)
@@ -202,6 +210,39 @@ class _Rewrite:
             for reader in readers:
                 reader.replace_input_with(grad_x, scaled)
         return value
+
+    def _normalized_maps(self, backward: Node) -> Node:
+        """The maps with mean 0 and variance 1, which forward scales and shifts in a step of its own.
+
+        Backward reads them as such, and has the rest of 1 / deviation in the weight.
+        """
+        norm = batch_norm_of(backward)
+        assert norm is not None
+        x, weight, bias, *statistics, eps = norm.args
+        norm.args = (x, None, None, *statistics, eps)
+        y, var = self._output(norm, 0), self._output(norm, 2)
+        n_channels = int(var.meta["val"].shape[0])
+        zero, one = self._constant(n_channels, 0.0), self._constant(n_channels, 1.0)
+        with self.edit.at(y):
+            normalized = self.edit.item(norm, 0)
+        y.target = daf.batch_norm_eval.default
+        y.args = (normalized, weight, bias, zero, one, 0.0)
+        self._scaled[norm] = y
+        with self.edit.at(backward):
+            factor = self.edit.call(aten.rsqrt.default, self.edit.call(aten.add.Tensor, var, eps))
+            if weight is not None:
+                factor = self.edit.call(aten.mul.Tensor, factor, weight)
+        backward.args = (*backward.args[:2], factor, zero, one, True, 0.0)
+        return normalized
+
+    def _constant(self, n: int, number: float) -> Node:
+        if (n, number) not in self._constants:
+            first = next(node for node in self.edit.graph.nodes if node.op == "call_function")
+            with self.edit.at(first):
+                node = self.edit.call(aten.full.default, [n], number)
+            node.meta["daf_phase"] = "forward"
+            self._constants[n, number] = node
+        return self._constants[n, number]
 
     # ---- backward --------------------------------------------------------------------------------------------------
 

@@ -2,9 +2,9 @@
 
     keep     as it is: small, not float32, or not to be rounded (exporter/rounding.py)
     mask     1 bit per element: the backward of a ReLU needs no more
-    planes   bit-planes in the activation store; normalised, where only the backward of a layer normalisation reads it
-             and its rows are shorter than a group of the store: a row of small values would be rounded by the steps of
-             a row of large ones
+    planes   bit-planes in the activation store; normalised, where only the backward of a normalisation reads it and its
+             rows or maps are shorter than a group of the store: small values would be rounded by the steps of large
+             ones beside them
     division the averages of blocks, and bit-planes of what is left, in the activation store (exporter/division.py)
     derive   nothing of its own: a linear function of what is kept anyway (exporter/recipe.py), as the output of
              conv-bn-relu is of the planes of the convolution's output and the mask of the ReLU, and that of dropout is
@@ -20,7 +20,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch.fx import Node
@@ -93,7 +93,7 @@ class AssignedScheme:
     value: Literal["keep", "planes", "division", "derive", "none"]
     mask: bool = False
     derivation: Derivation | None = None
-    normalized_for: Node | None = None  # the backward of the layer normalisation whose normalised input is stored
+    normalized_for: Node | None = None  # the backward of the normalisation whose normalised input is stored
     n_terms: int = 1  # whole tensors that are read to get the value back
     map: MapEncoding | None = None  # of division
     bits: int | None = None  # of planes, where the mode fixes them
@@ -210,7 +210,7 @@ def _compress(
         n_terms = _n_terms(derivation, assigned)
         if n_terms <= max_terms:
             return AssignedScheme(activation, "derive", mask, derivation, n_terms=n_terms)
-    if mode == "daf" and len(readers) == 1 and _reads_rows(readers[0], node):
+    if mode == "daf" and len(readers) == 1 and (_reads_rows(readers[0], node) or _reads_maps(readers[0], node)):
         return AssignedScheme(activation, "planes", normalized_for=readers[0])
     return AssignedScheme(activation, "planes", mask, are_probabilities=node.target is daf.softmax.default)
 
@@ -241,11 +241,27 @@ def _reads_rows(reader: Node, saved: Node) -> bool:
     return bool(shape[len(shape) - n_axes :].numel() < GROUP_ELEMENTS and layer_norm_of(reader) is not None)
 
 
+def _reads_maps(reader: Node, saved: Node) -> bool:
+    """Whether it is the backward of a batch normalisation of maps that are smaller than a group."""
+    if reader.target is not daf.batch_norm_backward.default or reader.args[1] is not saved:
+        return False
+    norms = [user for user in saved.users if user.target is daf.batch_norm_train.default]
+    return bool(saved.meta["val"].shape[2:].numel() < GROUP_ELEMENTS and norms == [batch_norm_of(reader)])
+
+
 def layer_norm_of(backward: Node) -> Node | None:
-    """The forward node of a layer normalisation's backward, by the mean that it made."""
+    return _forward_of(backward, daf.layer_norm.default)
+
+
+def batch_norm_of(backward: Node) -> Node | None:
+    return _forward_of(backward, daf.batch_norm_train.default)
+
+
+def _forward_of(backward: Node, target: Any) -> Node | None:
+    """The forward node of a normalisation's backward, by the mean that it made."""
     mean = backward.args[3]
     made = mean.args[0] if isinstance(mean, Node) and mean.target is operator.getitem else None
-    return made if isinstance(made, Node) and made.target is daf.layer_norm.default else None
+    return made if isinstance(made, Node) and made.target is target else None
 
 
 # Activations whose backward is grad where a bit is set, and `slope` times grad elsewhere.

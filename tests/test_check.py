@@ -52,6 +52,22 @@ def test_without_momentum_the_gradient_is_read_off_the_weight(tmp_path: Path) ->
     assert check(export).worst[1] < 1e-4
 
 
+FEW_SAMPLES = """
+import torch
+from torch import nn
+
+def model():
+    torch.manual_seed(0)
+    layers = [(nn.Linear(n, 256), nn.BatchNorm1d(256), nn.ReLU()) for n in (32, 256, 256)]
+    return nn.Sequential(*(layer for block in layers for layer in block), nn.Linear(256, 10))
+
+def batch():
+    return torch.randn(4, 32, generator=torch.Generator().manual_seed(1)), torch.arange(4)
+
+loss = nn.functional.cross_entropy
+"""
+
+
 @pytest.fixture(scope="module")
 def compressed_export(tmp_path_factory: pytest.TempPathFactory) -> Export:
     file = load_model_file("cnn_digits", {"width": "4", "batch_size": "16"})
@@ -74,6 +90,17 @@ def test_a_row_of_zeros_is_not_rounded_by_the_rows_beside_it(tmp_path: Path) -> 
     """Normalisation multiplies what it finds in such a row by 316, rounding errors too."""
     file = load_model_file(str(Path(__file__).parent / "models" / "class_token.py"), {})
     result = check(export_program(Options(file, tmp_path / "program.pte", Sgd(momentum=0.9), activations="daf")))
+    assert result.passed
+    assert result.noise is not None
+    assert result.noise < 1.0
+
+
+def test_a_channel_that_hardly_varies_is_not_rounded_by_the_channels_beside_it(tmp_path: Path) -> None:
+    """As in a batch of four: some channels are nearly the same in all of them."""
+    path = tmp_path / "net.py"
+    path.write_text(FEW_SAMPLES)
+    options = Options(load_model_file(str(path), {}), tmp_path / "program.pte", Sgd(momentum=0.9), activations="daf")
+    result = check(export_program(options))
     assert result.passed
     assert result.noise is not None
     assert result.noise < 1.0

@@ -32,7 +32,7 @@ def model():
 
 def batch():
     generator = torch.Generator().manual_seed(1)
-    return torch.randn(4, 8, 12, 12, generator=generator), torch.arange(4) % 3
+    return torch.randn(4, 8, 16, 16, generator=generator), torch.arange(4) % 3
 
 def loss(output, target):
     return F.cross_entropy(output.mean((2, 3)) if output.dim() == 4 else output, target)
@@ -69,6 +69,25 @@ def test_conv_bn_relu_is_one_set_of_planes_and_a_mask(tmp_path: Path) -> None:
     assert recipes(export, "stored_convolution_weight_grad") == ["planes:0 normalize:1e-05:1:1 mask:0.0"]
     assert recipes(export, "stored_batch_norm_backward") == ["planes:0:last"]
     assert not calls(export, "fetch")
+
+
+def test_maps_that_share_groups_are_stored_normalised(tmp_path: Path) -> None:
+    """And scaled behind it, in place: by forward, and by the recipe of what is derived of them."""
+    layers, forward = (
+        BLOCK.replace("padding=1", "padding=1, stride=2"),
+        "return self.head(F.relu(self.bn(self.conv(x))))",
+    )
+    export = export_compressed(tmp_path, layers, forward)
+    assert recipes(export, "stored_convolution_weight_grad") == ["planes:0 normalize:0.0:1:1 mask:0.0"]
+    (norm,) = calls(export, "batch_norm_train")
+    (scaling,) = calls(export, "batch_norm_eval")
+    (stash,) = calls(export, "stash")
+    assert norm.args[1:3] == (None, None)
+    assert scaling.args[0] is stash.args[0]
+    assert stash.args[0].args[0] is norm
+    plain, stored = (gradients_of(tmp_path, forward, mode, 8, layers) for mode in ("fp32", "daf"))
+    for name in plain.keys() - {"grad:conv.bias"}:  # whose gradient is 0 in theory
+        assert np.linalg.norm(stored[name] - plain[name]) <= 0.02 * np.linalg.norm(plain[name]), name
 
 
 def test_a_residual_sum_derives_from_both_branches(tmp_path: Path) -> None:
@@ -178,9 +197,11 @@ def test_activations_of_the_same_value_have_masks_of_their_own(tmp_path: Path) -
         assert np.linalg.norm(stored[name] - expected) <= 0.02 * np.linalg.norm(expected) + 1e-3 * largest, name
 
 
-def gradients_of(folder: Path, forward: str, mode: ActivationMode, bits: int) -> dict[str, np.ndarray[Any, Any]]:
+def gradients_of(
+    folder: Path, forward: str, mode: ActivationMode, bits: int, layers: str = BLOCK
+) -> dict[str, np.ndarray[Any, Any]]:
     path = folder / f"{mode}.py"
-    path.write_text(MODEL.format(layers=BLOCK, forward=forward))
+    path.write_text(MODEL.format(layers=layers, forward=forward))
     chosen = bits if mode == "daf" else None
     file = load_model_file(str(path), {})
     export = export_program(Options(file, folder / f"{mode}.pte", NoOptimizer(), activations=mode, bits=chosen))
