@@ -66,11 +66,24 @@ _PRODUCTS = {aten.mul.Tensor, aten.div.Tensor}
 
 def may_be_rounded(value: Node, ignore: Callable[[Node], bool] = lambda reader: False) -> bool:
     """Whether backward reads `value` linearly everywhere, leaving out readers that do not need the value."""
-    return all(
-        may_be_rounded(user, ignore) if is_view(user) else ignore(user) or _is_linear(user, value)
-        for user in value.users
-        if user.op == "call_function" and (is_view(user) or user.meta["daf_phase"] == "backward")
-    )
+    made, waiting, readers = {value}, [value], []
+    while waiting:
+        node = waiting.pop()
+        for reader in node.users:
+            if reader.op != "call_function":
+                continue
+            if not is_view(reader):
+                if reader.meta["daf_phase"] != "backward" or ignore(reader):
+                    continue
+                if not _is_linear(reader, node):
+                    return False
+                readers.append(reader)
+                if _makes_gradient(reader, node):
+                    continue
+            if reader not in made:
+                made.add(reader)
+                waiting.append(reader)
+    return not any(_multiplies(reader) and len(made.intersection(reader.all_input_nodes)) > 1 for reader in readers)
 
 
 def _is_linear(reader: Node, value: Node) -> bool:
@@ -78,18 +91,22 @@ def _is_linear(reader: Node, value: Node) -> bool:
     if reader.target is daf.activation_backward.default:
         return places == {0} or (places == {1} and reader.args[2] == "exp")  # whose backward is the product
     if reader.target in _FACTORS:
-        return len(places) == 1 and places <= _FACTORS[reader.target]
-    if reader.target not in _MAPS or not places <= _MAPS[reader.target]:
+        return places <= _FACTORS[reader.target] and len(places) == 1
+    if _multiplies(reader) and len(places) > 1:
         return False
-    if reader.meta["val"].numel() >= STATISTIC_OF * value.meta["val"].numel():
-        return False
+    is_statistic = reader.meta["val"].numel() >= STATISTIC_OF * value.meta["val"].numel()
+    return places <= _MAPS.get(reader.target, set()) and not is_statistic
+
+
+def _multiplies(reader: Node) -> bool:
+    return reader.target not in _MAPS or reader.target in _PRODUCTS
+
+
+def _makes_gradient(reader: Node, value: Node) -> bool:
     if reader.target in _PRODUCTS:
-        if len(places) != 1:
-            return False
-        (other,) = (reader.args[1 - place] for place in places)
-        if isinstance(other, Node) and storage_root(other).meta.get("daf_phase") == "backward":
-            return True
-    return may_be_rounded(reader)
+        others = [node for node in reader.all_input_nodes if node is not value]
+        return any(storage_root(node).meta.get("daf_phase") == "backward" for node in others)
+    return reader.target not in _MAPS
 
 
 def _nodes(argument: object) -> list[Node]:

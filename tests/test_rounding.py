@@ -111,3 +111,16 @@ def test_statistics_are_kept_as_they_are(tmp_path: Path) -> None:
     }
     assert len(channels) == 2 * 52
     assert set(channels.values()) == {"keep"}
+
+
+def test_long_chains_of_elementwise_operators_take_no_longer_than_others(tmp_path: Path) -> None:
+    """Of 40 steps that each read the one before twice: whoever looked at every path would never come back."""
+    path = tmp_path / "net.py"
+    forward = "\n        ".join(
+        ["for _ in range(40):", "    y = torch.tanh(y) * 0.1 + y * y.abs()", "return self.head(y)"]
+    )
+    path.write_text(
+        MODEL.format(forward=forward, norm="None", n=64) + "\nloss = lambda y, t: (y.sum(1) - t).abs().mean()"
+    )
+    file = load_model_file(str(path), {})
+    assert export_program(Options(file, tmp_path / "p.pte", NoOptimizer(), activations="daf")).store.entries

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import torch
 from torch.export.exported_program import ExportedProgram
-from torch.fx import Node
+from torch.fx import Graph, Node
 
 from daf.exporter.find_saved import is_view, mark_phases, storage_root
 from daf.exporter.graph import GraphEditor, size_bytes
@@ -36,12 +36,13 @@ _ELEMENTWISE = {
 def take_derivatives(program: ExportedProgram) -> None:
     mark_phases(program)
     edit = GraphEditor(program)
+    pure = _pure_nodes(edit.graph)
     for node in list(edit.graph.nodes):
-        if reads_derivative(node) and _is_large(node.args[1]):
-            _split(edit, node)
+        if reads_derivative(node) and node.args[1] in pure and _is_large(node.args[1]):
+            pure.add(_split(edit, node))
     for node in list(edit.graph.nodes):
         if node.meta.get("daf_phase") == "forward" and not is_view(node) and _is_large(node):
-            _compute_in_forward(node)
+            _compute_in_forward(node, pure)
     edit.finish()
 
 
@@ -53,7 +54,7 @@ def reads_derivative(backward: Node) -> bool:
     assert isinstance(grad, Node)
     assert isinstance(saved, Node)
     root = storage_root(saved)
-    return _is_pure(root) and storage_root(grad) is not root and not passes_by_mask(backward, root)
+    return storage_root(grad) is not root and not passes_by_mask(backward, root)
 
 
 def _is_large(node: object) -> bool:
@@ -62,50 +63,55 @@ def _is_large(node: object) -> bool:
     return isinstance(value, torch.Tensor) and value.dtype == torch.float32 and value.numel() >= MIN_ELEMENTS
 
 
-def _split(edit: GraphEditor, backward: Node) -> None:
-    """Into the derivative and the product with it."""
-    grad, saved, *kind = backward.args
-    with edit.at(backward):
-        derivative = edit.call(daf.activation_derivative.default, saved, *kind)
-        edit.replace(backward, edit.call(daf.activation_backward.default, grad, derivative, "exp", 0.0, 0.0))
-
-
-def _compute_in_forward(saved: Node) -> None:
-    """All that backward makes of `saved` and the like without a gradient, if that leaves less to keep."""
-    if may_be_rounded(saved, lambda reader: passes_by_mask(reader, saved)):
-        return
-    pure = _pure_readers(saved)
-    others = {reader for reader in backward_readers(saved) if reader not in pure and not passes_by_mask(reader, saved)}
-    if not may_be_rounded(saved, lambda reader: reader not in others):
-        return
-    results = [node for node in pure if any(user not in pure for user in node.users)]
-    kept = sum(map(_kept_bytes, results)) + (_rounded_bytes(saved) if others else 0)
-    if results and kept < size_bytes(saved.meta["val"]):
-        for node in sorted(_of_backward(results)):
-            _move(node, max(node.all_input_nodes, default=saved))
-
-
-def _pure_readers(saved: Node) -> set[Node]:
-    """Nodes of backward that read it, or what others of these made of it, and no gradient."""
-    found: set[Node] = set()
-    waiting = list(backward_readers(saved))
-    while waiting:
-        node = waiting.pop()
-        if node not in found and _is_pure(node):
-            found.add(node)
-            waiting += [user for user in node.users if user.op == "call_function"]
-    return found
-
-
-def _is_pure(node: Node) -> bool:
-    if node.op != "call_function" or node.meta["daf_phase"] == "forward":
-        return True
-    return _is_elementwise(node) and all(map(_is_pure, node.all_input_nodes))
+def _pure_nodes(graph: Graph) -> set[Node]:
+    """Inputs, nodes of forward, and what backward makes of these element by element, without a gradient."""
+    pure: set[Node] = set()
+    for node in graph.nodes:
+        is_of_backward = node.op == "call_function" and node.meta["daf_phase"] == "backward"
+        if not is_of_backward or (_is_elementwise(node) and pure.issuperset(node.all_input_nodes)):
+            pure.add(node)
+    return pure
 
 
 def _is_elementwise(node: Node) -> bool:
     tags = getattr(node.target, "tags", ())
     return node.target in _ELEMENTWISE or is_view(node) or torch.Tag.pointwise in tags
+
+
+def _split(edit: GraphEditor, backward: Node) -> Node:
+    """Into the derivative, which it returns, and the product with it."""
+    grad, saved, *kind = backward.args
+    with edit.at(backward):
+        derivative = edit.call(daf.activation_derivative.default, saved, *kind)
+        edit.replace(backward, edit.call(daf.activation_backward.default, grad, derivative, "exp", 0.0, 0.0))
+    return derivative
+
+
+def _compute_in_forward(saved: Node, pure: set[Node]) -> None:
+    """All that backward makes of `saved` and the like without a gradient, if that leaves less to keep."""
+    if may_be_rounded(saved, lambda reader: passes_by_mask(reader, saved)):
+        return
+    made = _made_of(saved, pure)
+    if not may_be_rounded(saved, lambda reader: reader in made or passes_by_mask(reader, saved)):
+        return
+    results = [node for node in made if any(user not in made for user in node.users)]
+    stays = any(reader not in made and not passes_by_mask(reader, saved) for reader in backward_readers(saved))
+    kept = sum(map(_kept_bytes, results)) + (_rounded_bytes(saved) if stays else 0)
+    if results and kept < size_bytes(saved.meta["val"]):
+        for node in sorted(_of_backward(results)):
+            _move(node, max(node.all_input_nodes, default=saved))
+
+
+def _made_of(saved: Node, pure: set[Node]) -> set[Node]:
+    """The pure nodes of backward that read it, or what others of these made of it."""
+    found: set[Node] = set()
+    waiting = list(backward_readers(saved))
+    while waiting:
+        node = waiting.pop()
+        if node in pure and node not in found and node.op == "call_function":
+            found.add(node)
+            waiting += node.users
+    return found
 
 
 def _kept_bytes(result: Node) -> int:
