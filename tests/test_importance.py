@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +67,23 @@ def test_all_share_the_same_bytes(calibrated: Export) -> None:
     # Whole pages may leave room for a plane more, or lack that of one.
     assert max(bits) - min(bits) <= 1
     assert np.median(bits) == 2
-    assert len(set(open_session(calibrated, None).store()["bits"].values())) > 1
+
+
+def test_what_matters_more_gets_more_bits(calibrated: Export, tmp_path: Path) -> None:
+    assert calibrated.written is not None
+    first, *others = calibrated.sensitivities
+    export = replace(
+        calibrated,
+        sensitivities={**calibrated.sensitivities, first: 100 * calibrated.sensitivities[first]},
+        written=replace(calibrated.written, manifest_path=tmp_path / "p.daf.json"),
+    )
+    rewrite_manifest(export)
+    session = open_session(export, None)
+    session.step(arrays(export))
+    bits = session.store()["bits"]
+    assert bits[first] > 2
+    assert {bits[name] for name in others} == {1, 2}
+    assert session.store()["peak_used"] <= native.store_bytes(*_plan(calibrated))
 
 
 def _plan(export: Export) -> tuple[list[int], list[int]]:
