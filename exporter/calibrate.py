@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from daf.exporter.pipeline import Export
 
 SMALLEST = 1e-30
+# A gradient whose square is so small beside the largest one's is 0 but for rounding, as that of a bias before a batch
+# normalisation: relative to itself, its noise would outweigh all others.
+NEARLY_ZERO = 1e-6
 
 
 def calibrate(export: Export, n_batches: int, on_activation: Callable[[int, int], None]) -> dict[str, float]:
@@ -99,7 +102,9 @@ class _Measure:
 
 def _distance(a: dict[str, Tensor], b: dict[str, Tensor], unit: dict[str, Tensor]) -> float:
     """The sum over the parameters of the relative distance of their gradients, squared."""
-    return sum(_square_norm(a[name] - b[name]) / max(_square_norm(unit[name]), SMALLEST) for name in a)
+    sizes = {name: _square_norm(gradient) for name, gradient in unit.items()}
+    floor = max(SMALLEST, NEARLY_ZERO * max(sizes.values()))
+    return sum(_square_norm(a[name] - b[name]) / max(sizes[name], floor) for name in a)
 
 
 def _square_norm(x: Tensor) -> float:
@@ -108,7 +113,9 @@ def _square_norm(x: Tensor) -> float:
 
 def _cache_path(program_sha256: str, n_batches: int, encodings: str) -> Path:
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    key = hashlib.sha256(f"{program_sha256} {n_batches} {STORE_SCHEMA}{encodings}".encode()).hexdigest()[:32]
+    key = hashlib.sha256(f"{program_sha256} {n_batches} {STORE_SCHEMA} {NEARLY_ZERO}{encodings}".encode()).hexdigest()[
+        :32
+    ]
     return root / "daf" / f"sensitivity-{key}.json"
 
 

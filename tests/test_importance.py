@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 from safetensors import safe_open
 from training import Export, Options, Sgd, export_program, load_model_file, native
 from zoo_settings import SMALL
 
-from daf.exporter.calibrate import calibrate
+from daf.exporter.calibrate import _distance, calibrate
 from daf.exporter.cli import export as export_command
 from daf.exporter.schemes import CAREFUL_BITS, MAX_CAREFUL_LAYERS
 from daf.exporter.write import rewrite_manifest
@@ -84,6 +85,12 @@ def test_what_matters_more_gets_more_bits(calibrated: Export, tmp_path: Path) ->
     assert bits[first] > 2
     assert {bits[name] for name in others} == {1, 2}
     assert session.store()["peak_used"] <= native.store_bytes(*_plan(calibrated))
+
+
+def test_noise_of_a_gradient_that_is_nearly_zero_does_not_outweigh_others() -> None:
+    exact = {"weight": torch.ones(4), "bias": torch.full((4,), 1e-12)}
+    off = {"weight": torch.ones(4) * 1.1, "bias": torch.full((4,), 1e-6)}
+    assert _distance(off, exact, exact) == pytest.approx(0.01, rel=1e-3)
 
 
 def _plan(export: Export) -> tuple[list[int], list[int]]:
