@@ -113,9 +113,8 @@ def _square_norm(x: Tensor) -> float:
 
 def _cache_path(program_sha256: str, n_batches: int, encodings: str) -> Path:
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    key = hashlib.sha256(f"{program_sha256} {n_batches} {STORE_SCHEMA} {NEARLY_ZERO}{encodings}".encode()).hexdigest()[
-        :32
-    ]
+    measured = f"{program_sha256} {n_batches} {STORE_SCHEMA} {NEARLY_ZERO}{encodings}"
+    key = hashlib.sha256(measured.encode()).hexdigest()[:32]
     return root / "daf" / f"sensitivity-{key}.json"
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from training import Export, NoOptimizer, Options, Sgd, export_program, load_model_file, open_session
 
+from daf.exporter.passes.take_derivatives import reads_derivative
 from daf.exporter.schemes import ActivationMode
 
 MODEL = """
@@ -152,6 +153,19 @@ def test_gelu_stores_its_derivative_and_backward_multiplies(tmp_path: Path) -> N
         errors.append(session.outputs()["grad:conv.weight"] - exact)
     error_of_mean, expected = np.square(np.mean(errors, 0)).sum(), np.var(errors, 0).sum() / len(errors)
     assert error_of_mean < 1.5 * expected
+
+
+def test_the_gradient_of_an_activation_is_not_its_input() -> None:
+    """A value of forward may be both: only for the second can the derivative stand."""
+    graph = torch.fx.Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    backward = torch.ops.daf.activation_backward.default
+    of_x = graph.call_function(backward, (y, x, "gelu", 0.0, 0.0))
+    of_itself = graph.call_function(backward, (x, x, "gelu", 0.0, 0.0))
+    of_exp = graph.call_function(backward, (y, x, "exp", 0.0, 0.0))
+    assert reads_derivative(of_x)
+    assert not reads_derivative(of_itself)
+    assert not reads_derivative(of_exp)
 
 
 def test_who_reads_more_than_the_derivative_gets_planes_of_its_own(tmp_path: Path) -> None:
