@@ -68,7 +68,7 @@ class _Rewrite:
         self._recipes: dict[Node, Recipe] = {}  # saved activation -> how to get it back
         self._fused: dict[Node, Node] = {}  # reader -> its fused form
         self._scaled: dict[Node, Node] = {}  # batch normalisation -> the scaling of what it normalised
-        self._constants: dict[tuple[int, float], Node] = {}  # (channels, number) -> so many of it
+        self._constants: dict[tuple[torch.Size, float], Node] = {}  # (shape, number) -> a tensor full of it
 
     def run(self) -> None:
         # Who reads what is settled before anything changes.
@@ -192,16 +192,14 @@ class _Rewrite:
 
     def _normalized_rows(self, x: Node, backward: Node) -> Node:
         """The rows of x with mean 0 and variance 1. Backward reads them as such, and scales what it makes of them."""
-        grad, _, weight, mean, rstd, n_axes = backward.args
+        grad, _, weight, _, rstd, n_axes = backward.args
         forward = layer_norm_of(backward)
         assert forward is not None
         assert isinstance(rstd, Node)
         made = self.edit.call(daf.layer_norm.default, x, None, None, n_axes, forward.args[4])
         value = self.edit.item(made, 0)
         made.meta["daf_phase"] = "forward"
-        with self.edit.at(backward):
-            zero, one = self.edit.call(aten.mul.Tensor, mean, 0.0), self.edit.call(aten.div.Tensor, rstd, rstd)
-            backward.args = (grad, x, weight, zero, one, n_axes)
+        backward.args = (grad, x, weight, self._constant_like(rstd, 0.0), self._constant_like(rstd, 1.0), n_axes)
         rows = [*rstd.meta["val"].shape, *[1] * int(n_axes)]  # type: ignore[arg-type]
         for grad_x in [user for user in backward.users if user.target is operator.getitem and user.args[1] == 0]:
             readers = list(grad_x.users)
@@ -221,8 +219,7 @@ class _Rewrite:
         x, weight, bias, *statistics, eps = norm.args
         norm.args = (x, None, None, *statistics, eps)
         y, var = self._output(norm, 0), self._output(norm, 2)
-        n_channels = int(var.meta["val"].shape[0])
-        zero, one = self._constant(n_channels, 0.0), self._constant(n_channels, 1.0)
+        zero, one = self._constant_like(var, 0.0), self._constant_like(var, 1.0)
         with self.edit.at(y):
             normalized = self.edit.item(norm, 0)
         y.target = daf.batch_norm_eval.default
@@ -235,14 +232,15 @@ class _Rewrite:
         backward.args = (*backward.args[:2], factor, zero, one, True, 0.0)
         return normalized
 
-    def _constant(self, n: int, number: float) -> Node:
-        if (n, number) not in self._constants:
+    def _constant_like(self, like: Node, number: float) -> Node:
+        shape = like.meta["val"].shape
+        if (shape, number) not in self._constants:
             first = next(node for node in self.edit.graph.nodes if node.op == "call_function")
             with self.edit.at(first):
-                node = self.edit.call(aten.full.default, [n], number)
+                node = self.edit.call(aten.full.default, list(shape), number)
             node.meta["daf_phase"] = "forward"
-            self._constants[n, number] = node
-        return self._constants[n, number]
+            self._constants[shape, number] = node
+        return self._constants[shape, number]
 
     # ---- backward --------------------------------------------------------------------------------------------------
 
