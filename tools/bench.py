@@ -233,7 +233,7 @@ def accuracy(model: str | None, seeds: int, curve: bool, threads: int, outputs: 
     """Train in PyTorch, as an fp32 program, with compressed activations and by DIVISION; compare the test accuracy.
 
     The digits come with a package; CIFAR-10, MRPC and E2E are read from the folder that DAF_DATA_DIR names, and left
-    out with a message where it is not set. With MODEL, of this case alone.
+    out with a message where it is not set. With MODEL, of its cases alone.
 
     \b
     Examples:

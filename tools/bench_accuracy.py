@@ -66,7 +66,7 @@ CASES = (
     AccuracyCase(StepCase("cnn_digits", 128, {"width": "32"}), 150, 0.05),
     AccuracyCase(SMALL_RESNET, 1500, 0.1, DECAY, needs_data=True, calibrate=0),
     AccuracyCase(SMALL_RESNET, 500, 0.1, DECAY, needs_data=True),
-    AccuracyCase(StepCase("mobilenet_v2", 32, PRETRAINED), 750, 0.005, needs_data=True, calibrate=0),
+    AccuracyCase(StepCase("mobilenet_v2", 32, PRETRAINED), 750, 0.005, needs_data=True),
     AccuracyCase(StepCase("mobilenet_v2", 32, PRETRAINED), 200, 0.005, ways=UPDATES, needs_data=True),
     # Does it pay to train other channels after a while? With AdamW: momentum, which starts again with every channel
     # that comes, gives those of SGD less to learn with.
@@ -96,7 +96,10 @@ class Variant:
 
 
 DEFAULT_VARIANTS = tuple(Variant(DEFAULT_BITS, importance) for importance in IMPORTANCES)
-CURVE = tuple(Variant(bits, importance) for bits in (1.5, 1.25, 1.1, 1.0) for importance in IMPORTANCES)
+CURVE = (
+    *(Variant(bits, importance) for bits in (1.5, 1.25, 1.1) for importance in IMPORTANCES),
+    Variant(1.0, "uniform"),  # there is nothing to share
+)
 DEFAULT_WAYS = (("--activations", "daf"), ("--activations", "division"))
 # A budget takes bits from a program, and never gives it more than it was exported with.
 CURVE_WAYS = (("--activations", "daf", "--bits", "4"), ("--activations", "daf", "--bits", "3"))
@@ -111,7 +114,7 @@ class Run:
 def cases_of(model: str) -> tuple[AccuracyCase, ...]:
     found = tuple(case for case in CASES if case.step.model == model)
     if not found:
-        names = ", ".join(case.step.model for case in CASES)
+        names = ", ".join(dict.fromkeys(case.step.model for case in CASES))
         raise UserError(
             f"cannot measure the accuracy of {model}: there is no such case; choose one of {names}", Exit.USAGE
         )
