@@ -18,6 +18,7 @@
 #include "runtime_ops/kernels/common/im2col.h"
 #include "runtime_ops/kernels/common/matrix_packer.h"
 #include "runtime_ops/kernels/common/places_writer.h"
+#include "runtime_ops/kernels/common/winograd.h"
 
 namespace daf::DAF_ISA {
 namespace {
@@ -128,6 +129,7 @@ void for_each_phase(const Conv2d& s, Body body) {
 void conv2d(const Conv2d& s, const float* x, const float* weight, const float* bias, float* y,
             Scratch& scratch) {
   if (is_depthwise(s)) return depthwise_conv2d(s, x, weight, bias, y, scratch);
+  if (winograd_pays(s)) return winograd_conv2d(s, x, weight, bias, y, scratch);
   const Sizes size(s);
   const Windows windows = forward_windows(s).flat();
   const GemmPanels panels = take_panels(size.channels_out, size.pixels, size.taps, scratch);
@@ -150,6 +152,9 @@ void conv2d_weight_grad(const Conv2d& s, const float* grad_y, const float* x, bo
     return add_to(n, part, grad_weight);
   }
   if (is_depthwise(s)) return depthwise_conv2d_weight_grad(s, grad_y, x, grad_weight, scratch);
+  if (winograd_pays(s)) {
+    return winograd_conv2d_weight_grad(s, grad_y, x, accumulate, grad_weight, scratch);
+  }
   const Windows windows = forward_windows(s);
   const GemmPanels panels = take_panels(size.channels_out, size.taps, size.pixels, scratch);
   for (int64_t group = 0; group < s.groups; ++group) {
@@ -172,6 +177,9 @@ void conv2d_input_grad(const Conv2d& s, const float* grad_y, const float* weight
                        float* grad_x, Scratch& scratch) {
   if (is_depthwise(s)) {
     return depthwise_conv2d_input_grad(s, grad_y, weight, bias, grad_x, scratch);
+  }
+  if (winograd_pays(s)) {
+    return winograd_conv2d_input_grad(s, grad_y, weight, bias, grad_x, scratch);
   }
   const Sizes size(s);
   const auto n_places = [&](const Windows& windows) { return s.n * windows.n_pixels(); };

@@ -51,7 +51,7 @@ void fill_channels(Doubles& tensor, const Floats& bias, int64_t spatial) {
 }
 
 // All three products against the definition; y stands for its own gradient.
-void check(const Conv2d& s) {
+void check(const Conv2d& s, double tolerance = 1e-5) {
   SCOPED_TRACE(::testing::Message()
                << "x[" << s.n << "," << s.c_in << "," << s.h << "," << s.w << "] filters "
                << s.c_out << "x" << s.kh << "x" << s.kw << " stride " << s.stride_h << ","
@@ -70,7 +70,7 @@ void check(const Conv2d& s) {
     conv2d(s, t.x.data(), t.weight.data(), with_bias ? bias_out.data() : nullptr, actual.data(),
            scratch);
     SCOPED_TRACE("forward");
-    expect_close(actual, expected);
+    expect_close(actual, expected, tolerance);
   }
   for (const bool with_bias : {false, true}) {
     VectorScratch scratch;
@@ -83,7 +83,7 @@ void check(const Conv2d& s) {
     conv2d_input_grad(s, t.y.data(), t.weight.data(), with_bias ? bias_in.data() : nullptr,
                       actual.data(), scratch);
     SCOPED_TRACE("input gradient");
-    expect_close(actual, expected);
+    expect_close(actual, expected, tolerance);
   }
   VectorScratch scratch;
   Doubles expected(t.weight.size());
@@ -93,7 +93,7 @@ void check(const Conv2d& s) {
   Floats actual = unset_floats(static_cast<int64_t>(t.weight.size()));
   conv2d_weight_grad(s, t.y.data(), t.x.data(), false, actual.data(), scratch);
   SCOPED_TRACE("weight gradient");
-  expect_close(actual, expected);
+  expect_close(actual, expected, tolerance);
 }
 
 constexpr Window kOne = {1, 1, 0, 1}, kThree = {3, 1, 1, 1};
@@ -192,6 +192,67 @@ TEST(Conv2d, RemainderRowsAndColumns) {
   }
 }
 
+// What winograd.cpp computes: channels, tiles and depths below, at and above a panel and a block.
+// Its errors are some times those of sums in order, which are 5 to 12 here.
+constexpr double kWinograd = 5e-5;
+
+TEST(Conv2d, ManyChannelsOnTilesOfFour) {
+  for (const int64_t c : {16, 17, 48, 50})
+    check(make_shape(2, c, 8, 8, 33, kThree, kThree), kWinograd);
+  check(make_shape(2, 33, 8, 8, 49, kThree, kThree), kWinograd);
+  check(make_shape(1, 130, 4, 4, 20, kThree, kThree), kWinograd);  // k in several blocks
+  check(make_shape(50, 16, 4, 4, 16, kThree, kThree), kWinograd);
+  check(make_shape(1, 16, 3, 40, 17, kThree, kThree), kWinograd);
+}
+
+TEST(Conv2d, TilesAtTheEdgesOfMaps) {
+  for (int64_t h = 4; h < 9; ++h) {
+    for (int64_t w = 6; w < 15; ++w) check(make_shape(2, 16, h, w, 16, kThree, kThree), kWinograd);
+  }
+  for (int64_t pad_h : {0, 1, 2, 4}) {  // the gradient of the input has 2 - pad
+    for (int64_t pad_w : {0, 1, 2, 3}) {
+      check(make_shape(1, 16, 12, 9, 18, {3, 1, pad_h, 1}, {3, 1, pad_w, 1}), kWinograd);
+    }
+  }
+  Conv2d s = make_shape(2, 16, 12, 12, 16, kThree, kThree);
+  s.out_h = 11;  // fewer windows than fit
+  s.out_w = 9;
+  check(s, kWinograd);
+}
+
+// The figure in winograd_transforms.h, and what ordinary sums have.
+TEST(Conv2d, MeanErrorOfWinograd) {
+  const Conv2d s = make_shape(1, 64, 16, 16, 16, kThree, kThree);
+  const Tensors t(s);
+  Doubles expected(t.y.size());
+  for_each_product(s, [&](int64_t x, int64_t w, int64_t y) {
+    expected[y] += static_cast<double>(t.x[x]) * t.weight[w];
+  });
+  Floats actual = unset_floats(static_cast<int64_t>(t.y.size()));
+  VectorScratch scratch;
+  conv2d(s, t.x.data(), t.weight.data(), nullptr, actual.data(), scratch);
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    error += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+    norm += expected[i] * expected[i];
+  }
+  EXPECT_LT(std::sqrt(error / norm), 1e-6);
+}
+
+TEST(Conv2d, WeightGradientsAddUp) {
+  for (const int64_t channels : {5, 20}) {
+    const Conv2d s = make_shape(2, channels, 8, 9, channels, kThree, kThree);
+    const Tensors t(s);
+    VectorScratch scratch;
+    Floats once = unset_floats(static_cast<int64_t>(t.weight.size())), more = t.weight;
+    conv2d_weight_grad(s, t.y.data(), t.x.data(), false, once.data(), scratch);
+    conv2d_weight_grad(s, t.y.data(), t.x.data(), true, more.data(), scratch);
+    Doubles expected = to_doubles(once);
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] += t.weight[i];
+    expect_close(more, expected);
+  }
+}
+
 TEST(Conv2d, EmptyBatch) {
   for (const int64_t groups : {1, 4}) {
     check(make_shape(0, 4, 5, 5, 4, kThree, kThree, groups));
@@ -210,6 +271,24 @@ TEST(Conv2d, NanReachesTheWindowsThatSeeIt) {
     for (int64_t ow = 0; ow < 10; ++ow) {
       EXPECT_EQ(std::isnan(y[oh * 10 + ow]), std::abs(oh - 2) <= 1 && std::abs(ow - 4) <= 1);
     }
+  }
+}
+
+// It may reach more windows of a tile, as they share what is computed from a patch; other tiles
+// not.
+TEST(Conv2d, NanStaysInTheTilesThatSeeIt) {
+  const Conv2d s = make_shape(1, 16, 12, 16, 16, kThree, kThree);
+  Tensors t(s);
+  t.x[2 * 16 + 4] = kNan;  // in the patches of the tiles at (0, 0) and (0, 4)
+  VectorScratch scratch;
+  Floats y = unset_floats(static_cast<int64_t>(t.y.size()));
+  conv2d(s, t.x.data(), t.weight.data(), nullptr, y.data(), scratch);
+  for (int64_t i = 0; i < static_cast<int64_t>(y.size()); ++i) {
+    const int64_t oh = i / 16 % 12, ow = i % 16;
+    const bool is_seen = std::abs(oh - 2) <= 1 && std::abs(ow - 4) <= 1;
+    const bool is_other_tile = oh >= 4 || ow >= 8;
+    EXPECT_TRUE(!is_seen || std::isnan(y[i])) << i;
+    EXPECT_TRUE(!is_other_tile || !std::isnan(y[i])) << i;
   }
 }
 
