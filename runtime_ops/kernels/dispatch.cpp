@@ -13,6 +13,9 @@ namespace daf {
 namespace scalar {
 #include "runtime_ops/kernels/kernels.inc"
 }
+namespace avx512 {
+#include "runtime_ops/kernels/kernels.inc"
+}
 namespace avx2 {
 #include "runtime_ops/kernels/kernels.inc"
 }
@@ -33,6 +36,19 @@ struct Table {
 
 // Best first. What is not compiled for this target is not in the list.
 const Table kTables[] = {
+#if defined(DAF_HAS_avx512)
+    {
+        "avx512",
+        [] {
+          return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                 __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                 __builtin_cpu_supports("fma");
+        },
+#define DAF_KERNEL(result, name, parameters, arguments) avx512::name,
+#include "runtime_ops/kernels/kernels.inc"
+#undef DAF_KERNEL
+    },
+#endif
 #if defined(DAF_HAS_avx2)
     {
         "avx2",

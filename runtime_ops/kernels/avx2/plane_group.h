@@ -9,7 +9,7 @@
 
 #include "runtime_ops/kernels/kernels.h"
 
-namespace daf::avx2 {
+namespace daf::DAF_ISA {
 
 struct PlaneGroup {
   static bool find_range(const float* x, float* minimum, float* maximum) {
@@ -203,4 +203,4 @@ struct PlaneGroup {
   }
 };
 
-}  // namespace daf::avx2
+}  // namespace daf::DAF_ISA

@@ -1,11 +1,12 @@
-// Vectors of AVX2 with FMA: eight floats.
+// Vectors of AVX2 with FMA: eight floats. Also those of AVX-512, which are compiled in its own
+// namespace and differ in what the compiler makes of them.
 #pragma once
 
 #include <immintrin.h>
 
 #include <cstdint>
 
-namespace daf::avx2 {
+namespace daf::DAF_ISA {
 
 inline constexpr int kWidth = 8;
 using Vec = float __attribute__((vector_size(32)));
@@ -71,4 +72,4 @@ inline void transpose(Vec (&v)[kWidth]) {
   }
 }
 
-}  // namespace daf::avx2
+}  // namespace daf::DAF_ISA

@@ -10,7 +10,9 @@
 #include "runtime_ops/kernels/blocks.h"
 #include "runtime_ops/kernels/common/parallel.h"
 #include "runtime_ops/kernels/common/vec.h"
-#if defined(DAF_ISA_avx2)
+#if defined(DAF_ISA_avx512)
+#include "runtime_ops/kernels/avx512/micro_kernel.h"
+#elif defined(DAF_ISA_avx2)
 #include "runtime_ops/kernels/avx2/micro_kernel.h"
 #elif defined(DAF_ISA_neon)
 #include "runtime_ops/kernels/neon/micro_kernel.h"

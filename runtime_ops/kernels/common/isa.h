@@ -4,7 +4,9 @@
 // never be merged by the linker with the same code compiled for another.
 #pragma once
 
-#if defined(DAF_ISA_avx2)
+#if defined(DAF_ISA_avx512)
+#include "runtime_ops/kernels/avx512/simd.h"
+#elif defined(DAF_ISA_avx2)
 #include "runtime_ops/kernels/avx2/simd.h"
 #elif defined(DAF_ISA_neon)
 #include "runtime_ops/kernels/neon/simd.h"

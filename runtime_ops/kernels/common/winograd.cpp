@@ -32,6 +32,9 @@ struct Tiles {
   }
 };
 
+constexpr int kTaps = kFilter * kFilter;
+static_assert(kTaps % kWidth == 1, "the last tap goes alone, the others in whole vectors");
+
 // A window of kSize x kSize of a map; what lies beyond the map is 0.
 template <int kSize>
 struct Window {
@@ -162,8 +165,6 @@ struct Filters {
 
   void operator()(int64_t first, int64_t count, int64_t k0, int64_t depth, float* block,
                   int64_t position_step) const {
-    constexpr int kTaps = kFilter * kFilter;
-    static_assert(kTaps % kWidth == 1, "the last tap is loaded alone");
     for (int64_t i = 0; i < count; i += kMr, block += kMr * depth) {
       for (int64_t k = 0; k < depth; ++k) {
         for (int lane = 0; lane < kMr; lane += kWidth) {
@@ -204,36 +205,40 @@ struct MapsWriter {
   const float* bias;  // or null
 
   void operator()(int64_t i, int64_t rows, int64_t j, int64_t columns, const float* tile) const {
-    const int64_t spatial = tiles.height * tiles.width;
     constexpr int kRowsAtOnce = kWidth / kTile;
     static_assert(kWidth % kTile == 0, "a transposed vector is whole rows of a tile");
-    for (int64_t lane = 0; lane < columns; lane += kWidth) {
-      const int64_t n_lanes = std::min<int64_t>(kWidth, columns - lane);
-      Tiles::Place place[kWidth];
-      for (int64_t l = 0; l < n_lanes; ++l) place[l] = tiles.at(j + lane + l);
-      for (int64_t row = 0; row < rows; ++row) {
+    const int64_t spatial = tiles.height * tiles.width;
+    for (int lane = 0; lane < columns; lane += kWidth) {
+      struct Target {
+        float* first;  // in the map of channel i
+        int64_t height, width;
+      };
+      Target targets[kWidth];
+      const int n_lanes = static_cast<int>(std::min<int64_t>(kWidth, columns - lane));
+      for (int l = 0; l < n_lanes; ++l) {
+        const auto [image, h, w] = tiles.at(j + lane + l);
+        targets[l] = {y + (image * channels + i) * spatial + h * tiles.width + w,
+                      std::min<int64_t>(kTile, tiles.height - h),
+                      std::min<int64_t>(kTile, tiles.width - w)};
+      }
+      for (int row = 0; row < rows; ++row) {
         const Vec shift = splat(bias != nullptr ? bias[i + row] : 0.0f);
         Vec out[kTile * kTile];
         apply<OutputTransform>(
             [&](int r, Vec(&x)[kPatch]) {
-              for (int c = 0; c < kPatch; ++c) {
-                x[c] = position(tile, static_cast<int>(row), static_cast<int>(lane), r, c);
-              }
+              for (int c = 0; c < kPatch; ++c) x[c] = position(tile, row, lane, r, c);
             },
             [&](int r, int c, Vec v) { out[r * kTile + c] = v + shift; });
         for (int r = 0; r < kTile; r += kRowsAtOnce) {
           Vec square[kWidth];
           std::copy_n(out + r * kTile, kWidth, square);
           transpose(square);
-          for (int64_t l = 0; l < n_lanes; ++l) {
-            float* map = y + (place[l].image * channels + i + row) * spatial;
-            const int64_t width = std::min<int64_t>(kTile, tiles.width - place[l].w);
+          for (int l = 0; l < n_lanes; ++l) {
+            const auto& [first, height, width] = targets[l];
             float values[kWidth];
             store(values, square[l]);
-            for (int part = 0; part < kRowsAtOnce; ++part) {
-              const int64_t h = place[l].h + r + part;
-              if (h >= tiles.height) break;
-              float* to = map + h * tiles.width + place[l].w;
+            for (int part = 0; part < kRowsAtOnce && r + part < height; ++part) {
+              float* to = first + row * spatial + (r + part) * tiles.width;
               if (width == kTile) {
                 std::memcpy(to, values + part * kTile, kTile * sizeof(float));
               } else {
@@ -254,21 +259,27 @@ struct FiltersWriter {
   bool accumulate;
 
   void operator()(int64_t i, int64_t rows, int64_t j, int64_t columns, const float* tile) const {
-    constexpr int kTaps = kFilter * kFilter;
-    for (int64_t row = 0; row < rows; ++row) {
+    for (int row = 0; row < rows; ++row) {
       float* out = grad_weight + (i + row) * row_stride + j * kTaps;
-      for (int64_t lane = 0; lane < columns; lane += kWidth) {
-        float taps[kTaps][kWidth];
+      for (int lane = 0; lane < columns; lane += kWidth) {
+        Vec taps[kTaps];
         apply<FilterGradient>(
             [&](int r, Vec(&x)[kPatch]) {
-              for (int c = 0; c < kPatch; ++c) {
-                x[c] = position(tile, static_cast<int>(row), static_cast<int>(lane), r, c);
-              }
+              for (int c = 0; c < kPatch; ++c) x[c] = position(tile, row, lane, r, c);
             },
-            [&](int r, int c, Vec v) { store(taps[r * kFilter + c], v); });
-        const int64_t n_lanes = std::min<int64_t>(kWidth, columns - lane);
-        for (int64_t l = 0; l < n_lanes; ++l, out += kTaps) {
-          for (int t = 0; t < kTaps; ++t) out[t] = (accumulate ? out[t] : 0.0f) + taps[t][l];
+            [&](int r, int c, Vec v) { taps[r * kFilter + c] = v; });
+        const int n_lanes = static_cast<int>(std::min<int64_t>(kWidth, columns - lane));
+        for (int t = 0; t + kWidth <= kTaps; t += kWidth) {
+          Vec square[kWidth];
+          std::copy_n(taps + t, kWidth, square);
+          transpose(square);
+          for (int l = 0; l < n_lanes; ++l) {
+            float* to = out + l * kTaps + t;
+            store(to, accumulate ? load(to) + square[l] : square[l]);
+          }
+        }
+        for (int l = 0; l < n_lanes; ++l, out += kTaps) {
+          out[kTaps - 1] = (accumulate ? out[kTaps - 1] : 0.0f) + taps[kTaps - 1][l];
         }
       }
     }
@@ -289,14 +300,13 @@ bool winograd_pays(const Conv2d& s) {
   if (s.c_in < kMinChannels || s.c_out < kMinChannels) return false;
   // Tiles at the edges of a map are computed as whole ones: 36 products each, instead of 9 a place.
   const auto is_filled = [](int64_t height, int64_t width) {
-    return 2 * Tiles(height, width).of_map() * kPositions <= height * width * kFilter * kFilter;
+    return 2 * Tiles(height, width).of_map() * kPositions <= height * width * kTaps;
   };
   return is_filled(s.h, s.w) && is_filled(s.out_h, s.out_w);
 }
 
 void winograd_conv2d(const Conv2d& s, const float* x, const float* weight, const float* bias,
                      float* y, Scratch& scratch) {
-  constexpr int64_t kTaps = kFilter * kFilter;
   const Tiles tiles(s.out_h, s.out_w);
   const Filters filters{weight, s.c_in * kTaps, kTaps, false};
   const PatchesByTile patches{{x, s.c_in, s.h, s.w}, tiles, s.pad_h, s.pad_w};
@@ -306,7 +316,6 @@ void winograd_conv2d(const Conv2d& s, const float* x, const float* weight, const
 
 void winograd_conv2d_input_grad(const Conv2d& s, const float* grad_y, const float* weight,
                                 const float* bias, float* grad_x, Scratch& scratch) {
-  constexpr int64_t kTaps = kFilter * kFilter;
   const Tiles tiles(s.h, s.w);
   const Filters filters{weight, kTaps, s.c_in * kTaps, true};
   const PatchesByTile patches{
@@ -322,7 +331,7 @@ void winograd_conv2d_weight_grad(const Conv2d& s, const float* grad_y, const flo
       {grad_y, s.c_out, s.out_h, s.out_w}, tiles, 0, 0};
   const WindowsByChannel<PatchTransform, kNr> patches{
       {x, s.c_in, s.h, s.w}, tiles, s.pad_h, s.pad_w};
-  const FiltersWriter write{grad_weight, s.c_in * kFilter * kFilter, accumulate};
+  const FiltersWriter write{grad_weight, s.c_in * kTaps, accumulate};
   multiply(Product(s.c_out, s.c_in, s.n * tiles.of_map()), grads, patches, write, scratch);
 }
 
