@@ -129,7 +129,7 @@ void for_each_phase(const Conv2d& s, Body body) {
 void conv2d(const Conv2d& s, const float* x, const float* weight, const float* bias, float* y,
             Scratch& scratch) {
   if (is_depthwise(s)) return depthwise_conv2d(s, x, weight, bias, y, scratch);
-  if (winograd_pays(s)) return winograd_conv2d(s, x, weight, bias, y, scratch);
+  if (winograd_pays(s, Pass::kForward)) return winograd_conv2d(s, x, weight, bias, y, scratch);
   const Sizes size(s);
   const Windows windows = forward_windows(s).flat();
   const GemmPanels panels = take_panels(size.channels_out, size.pixels, size.taps, scratch);
@@ -152,7 +152,7 @@ void conv2d_weight_grad(const Conv2d& s, const float* grad_y, const float* x, bo
     return add_to(n, part, grad_weight);
   }
   if (is_depthwise(s)) return depthwise_conv2d_weight_grad(s, grad_y, x, grad_weight, scratch);
-  if (winograd_pays(s)) {
+  if (winograd_pays(s, Pass::kWeightGrad)) {
     return winograd_conv2d_weight_grad(s, grad_y, x, accumulate, grad_weight, scratch);
   }
   const Windows windows = forward_windows(s);
@@ -178,7 +178,7 @@ void conv2d_input_grad(const Conv2d& s, const float* grad_y, const float* weight
   if (is_depthwise(s)) {
     return depthwise_conv2d_input_grad(s, grad_y, weight, bias, grad_x, scratch);
   }
-  if (winograd_pays(s)) {
+  if (winograd_pays(s, Pass::kInputGrad)) {
     return winograd_conv2d_input_grad(s, grad_y, weight, bias, grad_x, scratch);
   }
   const Sizes size(s);

@@ -291,18 +291,20 @@ struct FiltersWriter {
 
 using namespace winograd;
 
-bool winograd_pays(const Conv2d& s) {
+bool winograd_pays(const Conv2d& s, Pass pass) {
   constexpr int64_t kMinChannels = 16;
   if (s.kh != kFilter || s.kw != kFilter || s.stride_h != 1 || s.stride_w != 1 ||
       s.dilation_h != 1 || s.dilation_w != 1 || s.groups != 1) {
     return false;
   }
   if (s.c_in < kMinChannels || s.c_out < kMinChannels) return false;
+  // Few tiles are not worth the transforms of all filters, and would not fill a panel.
+  const int64_t height = pass == Pass::kInputGrad ? s.h : s.out_h;
+  const int64_t width = pass == Pass::kInputGrad ? s.w : s.out_w;
+  const int64_t of_map = Tiles(height, width).of_map();
+  if (s.n * of_map < (pass == Pass::kWeightGrad ? 4 : kNr / 2)) return false;
   // Tiles at the edges of a map are computed as whole ones: 36 products each, instead of 9 a place.
-  const auto is_filled = [](int64_t height, int64_t width) {
-    return 2 * Tiles(height, width).of_map() * kPositions <= height * width * kTaps;
-  };
-  return is_filled(s.h, s.w) && is_filled(s.out_h, s.out_w);
+  return 2 * of_map * kPositions <= height * width * kTaps;
 }
 
 void winograd_conv2d(const Conv2d& s, const float* x, const float* weight, const float* bias,

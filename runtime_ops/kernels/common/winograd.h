@@ -6,7 +6,8 @@
 
 namespace daf::DAF_ISA {
 
-bool winograd_pays(const Conv2d& shape);
+enum class Pass { kForward, kInputGrad, kWeightGrad };
+bool winograd_pays(const Conv2d& shape, Pass pass);
 
 void winograd_conv2d(const Conv2d& shape, const float* x, const float* weight, const float* bias,
                      float* y, Scratch& scratch);
