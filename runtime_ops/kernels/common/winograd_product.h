@@ -28,7 +28,7 @@
 namespace daf::DAF_ISA::winograd {
 
 constexpr int64_t kMaxRows = 72, kMaxColumns = round_up(32, kNr);
-constexpr int64_t kSlack = kWidth;  // for what packers write beyond a position
+constexpr int64_t kSlack = GemmPanels::kSlack;  // for what packers write beyond a position
 constexpr int kTileFloats = kMr * kNr;
 static_assert(kMaxRows % kMr == 0 && kMaxColumns % kNr == 0, "blocks are whole panels");
 
