@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from safetensors import safe_open
 
 from daf.errors import Exit
 from daf.manifest import example_path, manifest_path
+from daf.tools.adb.bundle import find_bundle
 from daf.tools.trace.rows import Step
 from daf.tools.trace.summary import summarize
 
@@ -366,7 +368,8 @@ def test_storage_that_is_full_before(cnn_program: Path, tmp_path: Path) -> None:
 def test_storage_that_fills_up(cnn_program: Path, tmp_path: Path) -> None:
     """The trace grows until there is no room: what was written is pulled."""
     trace = tmp_path / "run.trace"
-    with open_device(tmp_path, data_bytes=15_000_000) as device:
+    runner_bytes = find_bundle(f"linux-{platform.machine()}", "this machine").size_bytes
+    with open_device(tmp_path, data_bytes=runner_bytes + 1_000_000) as device:
         done = device.daf("run", cnn_program, "--steps", 10**7, "--device", device.spec, "--trace", trace)
         assert done.returncode == Exit.OUTPUT
         assert "no space left on the device" in done.stderr
