@@ -1,5 +1,6 @@
 #include "runtime_ops/store/bench.h"
 
+#include <sys/mman.h>
 #include <time.h>
 
 #include <algorithm>
@@ -38,10 +39,15 @@ class OneThread {
   int before_ = n_threads();
 };
 
+// In huge pages where the system has them: where small ones come to lie decides about a third of
+// the speed, for memcpy as for the store.
 float* new_floats(int64_t n) {
-  const size_t size_bytes = (static_cast<size_t>(n) * sizeof(float) + 63) / 64 * 64;
-  void* memory = std::aligned_alloc(64, size_bytes);
+  constexpr size_t kHugePage = 2 << 20;
+  const size_t size_bytes =
+      (static_cast<size_t>(n) * sizeof(float) + kHugePage - 1) / kHugePage * kHugePage;
+  void* memory = std::aligned_alloc(kHugePage, size_bytes);
   if (memory == nullptr) throw std::bad_alloc();
+  madvise(memory, size_bytes, MADV_HUGEPAGE);
   std::memset(memory, 0, size_bytes);  // so that no page is touched for the first time later
   return static_cast<float*>(memory);
 }

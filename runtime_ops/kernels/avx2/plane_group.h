@@ -11,7 +11,7 @@
 
 namespace daf::DAF_ISA {
 
-struct PlaneGroup {
+struct PlaneGroup256 {
   static bool find_range(const float* x, float* minimum, float* maximum) {
     // Two of each: the latency of one would not keep up with the loads.
     __m256 low[2], high[2], zero[2];

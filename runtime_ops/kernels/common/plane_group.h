@@ -5,6 +5,9 @@
 #include "runtime_ops/kernels/avx512/plane_group.h"
 #elif defined(DAF_ISA_avx2)
 #include "runtime_ops/kernels/avx2/plane_group.h"
+namespace daf::DAF_ISA {
+using PlaneGroup = PlaneGroup256;
+}
 #elif defined(DAF_ISA_neon)
 #include "runtime_ops/kernels/neon/plane_group.h"
 #else
