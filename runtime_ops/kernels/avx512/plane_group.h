@@ -1,5 +1,5 @@
-// One group of 256 values and its bit-planes, for AVX-512: planes are made from 64 values at a time.
-// They are read as for AVX2, which is as fast as memory.
+// One group of 256 values and its bit-planes, for AVX-512: planes are made from 64 values at a
+// time. They are read as for AVX2, which is as fast as memory.
 #pragma once
 
 #include <immintrin.h>
