@@ -468,6 +468,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("store_and_read", &store_and_read, py::arg("x"), py::arg("bits"), py::arg("read_bits"),
         py::arg("map"), py::arg("seed"), py::arg("step"));
   m.def("max_workspace_bytes", &max_scratch_bytes);
+  m.def("current_isa", &current_isa);
   bind_store_bench(m);
   bind_reduce(m);
   m.def("set_threads", &set_threads, py::arg("n"));

@@ -105,6 +105,12 @@ def test_impossible_options(cnn_program: Path, option: tuple[str, object]) -> No
     assert option[0] in done.stderr
 
 
+def test_an_instruction_set_that_is_not_there(cnn_program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DAF_ISA", "mmx")
+    done = daf("run", cnn_program, "--steps", 1)
+    assert_refused(done, Exit.USAGE, "cannot use the kernels for 'mmx'", "set DAF_ISA to one of these")
+
+
 # ---- programs ----------------------------------------------------------------------------------------------------
 
 

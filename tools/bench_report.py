@@ -92,10 +92,13 @@ def as_json(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def hardware() -> str:
+    from daf import native  # of what is measured; not for --help
+
     names = [line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     cores = len(os.sched_getaffinity(0))
-    return f"{names[0] if names else platform.machine()}, {cores} cores, {format_bytes(memory)}, {platform.system()}"
+    processor = f"{names[0] if names else platform.machine()} with {native.current_isa()}"
+    return f"{processor}, {cores} cores, {format_bytes(memory)}, {platform.system()}"
 
 
 def _lines(path: str) -> list[str]:

@@ -29,7 +29,8 @@ x = np.ones(1000, dtype=np.float32)
 y = native.dropout(x, 0.5, 0, 0, 0)
 assert set(np.unique(y)) == {0.0, 2.0}, "dropout(0.5) of ones must give zeros and twos"
 names = native.operator_names()
-print(json.dumps({"version": native.__version__, "daf": sum(n.startswith("daf::") for n in names), "all": len(names)}))
+n_daf = sum(name.startswith("daf::") for name in names)
+print(json.dumps({"version": native.__version__, "isa": native.current_isa(), "daf": n_daf, "all": len(names)}))
 """
 
 
@@ -133,7 +134,7 @@ def _check_native() -> Check:
         lines = probe.stderr.strip().splitlines() or [f"it ended with code {probe.returncode}"]
         return Check(name, "broken", lines[-1], fix, essential=True)
     found = json.loads(probe.stdout)
-    detail = f"{found['version']}, ran a kernel; {found['daf']} daf operators of {found['all']}"
+    detail = f"{found['version']}, ran a kernel of {found['isa']}; {found['daf']} daf operators of {found['all']}"
     if found["version"] != metadata.version("daf-mobile"):
         return Check(name, "broken", f"{detail}; the package is {metadata.version('daf-mobile')}", fix, essential=True)
     return Check(name, "ok", detail, essential=True)

@@ -100,6 +100,9 @@ def store_and_read(
 ) -> npt.NDArray[np.float32]:
     """x as an activation store of its own gives it back, stored with `bits` planes of which `read_bits` are left."""
 
+def current_isa() -> str:
+    """The instruction set whose kernels run: what the processor has, or DAF_ISA."""
+
 def max_workspace_bytes() -> int:
     """The most scratch memory that a kernel takes."""
 

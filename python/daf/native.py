@@ -25,6 +25,7 @@ try:
         OperatorCall,
         Session,
         __version__,
+        current_isa,
         dropout,
         epoch_order,
         fit_bits,
@@ -44,11 +45,17 @@ except ImportError as error:
         Exit.DEVICE,
     ) from error
 
+try:
+    current_isa()  # chosen now, once for this process
+except ValueError as error:  # DAF_ISA names none
+    raise UserError(str(error), Exit.USAGE) from error
+
 __all__ = [
     "DafError",
     "OperatorCall",
     "Session",
     "__version__",
+    "current_isa",
     "dropout",
     "epoch_order",
     "fit_bits",

@@ -2,14 +2,17 @@
 // result, and the patches of 6 x 6 that they see.
 #include "runtime_ops/kernels/common/winograd.h"
 
+#include <algorithm>
 #include <cstring>
 
-#include "runtime_ops/kernels/common/windows.h"
 #include "runtime_ops/kernels/common/winograd_product.h"
 
 namespace daf::DAF_ISA {
 namespace winograd {
 namespace {
+
+constexpr int kTaps = kFilter * kFilter;
+static_assert(kTaps % kWidth == 1, "the last tap goes alone, the others in whole vectors");
 
 // The tiles of all maps of a batch, in rows from left to right.
 struct Tiles {
@@ -31,9 +34,6 @@ struct Tiles {
     return {row / n_down, row % n_down * kTile, tile % n_across * kTile};
   }
 };
-
-constexpr int kTaps = kFilter * kFilter;
-static_assert(kTaps % kWidth == 1, "the last tap goes alone, the others in whole vectors");
 
 // A window of kSize x kSize of a map; what lies beyond the map is 0.
 template <int kSize>

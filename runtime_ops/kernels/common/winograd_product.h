@@ -32,10 +32,10 @@ constexpr int64_t kSlack = GemmPanels::kSlack;  // for what packers write beyond
 constexpr int kTileFloats = kMr * kNr;
 static_assert(kMaxRows % kMr == 0 && kMaxColumns % kNr == 0, "blocks are whole panels");
 
-// Blocks of equal size, so that the last one is not a thin rest.
+// Blocks of equal size, so that the last one is not a thin rest. Nothing is empty: winograd_pays().
 inline int64_t even_step(int64_t size, int64_t largest, int64_t unit) {
-  const int64_t n = std::max<int64_t>(1, (size + largest - 1) / largest);
-  return round_up(std::max<int64_t>(1, (size + n - 1) / n), unit);
+  const int64_t n = (size + largest - 1) / largest;
+  return round_up((size + n - 1) / n, unit);
 }
 
 struct Product {

@@ -223,23 +223,30 @@ TEST(Conv2d, TilesAtTheEdgesOfMaps) {
   check(s, kWinograd);
 }
 
-// The figure in winograd_transforms.h, and what ordinary sums have.
-TEST(Conv2d, MeanErrorOfWinograd) {
-  const Conv2d s = make_shape(1, 64, 16, 16, 16, kThree, kThree);
-  const Tensors t(s);
-  Doubles expected(t.y.size());
-  for_each_product(s, [&](int64_t x, int64_t w, int64_t y) {
-    expected[y] += static_cast<double>(t.x[x]) * t.weight[w];
-  });
-  Floats actual = unset_floats(static_cast<int64_t>(t.y.size()));
-  VectorScratch scratch;
-  conv2d(s, t.x.data(), t.weight.data(), nullptr, actual.data(), scratch);
+double relative_error(const Floats& actual, const Doubles& expected) {
   double error = 0, norm = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
     error += (actual[i] - expected[i]) * (actual[i] - expected[i]);
     norm += expected[i] * expected[i];
   }
-  EXPECT_LT(std::sqrt(error / norm), 1e-6);
+  return std::sqrt(error / norm);
+}
+
+// The figures in winograd_transforms.h.
+TEST(Conv2d, MeanErrorOfWinograd) {
+  const Conv2d s = make_shape(1, 64, 16, 16, 16, kThree, kThree);
+  const Tensors t(s);
+  Doubles expected_y(t.y.size()), expected_weight(t.weight.size());
+  for_each_product(s, [&](int64_t x, int64_t w, int64_t y) {
+    expected_y[y] += static_cast<double>(t.x[x]) * t.weight[w];
+    expected_weight[w] += static_cast<double>(t.x[x]) * t.y[y];
+  });
+  Floats y = t.y, weight = t.weight;
+  VectorScratch scratch;
+  conv2d(s, t.x.data(), t.weight.data(), nullptr, y.data(), scratch);
+  conv2d_weight_grad(s, t.y.data(), t.x.data(), false, weight.data(), scratch);
+  EXPECT_LT(relative_error(y, expected_y), 1e-6);
+  EXPECT_LT(relative_error(weight, expected_weight), 1.5e-6);
 }
 
 TEST(Conv2d, WeightGradientsAddUp) {
